@@ -8,10 +8,42 @@ FLAVOUR ?= cloud-amd64
 MIRROR ?=
 DESTDIR ?=
 ARGS ?=
+STAGES ?=
 export KVER FLAVOUR MIRROR DESTDIR
 
 enter := scripts/enter
 cargo_target = $(shell scripts/env | sed -n 's/^export CARGO_TARGET_DIR=//p')/release
+
+define help_text
+Main jobs (as root; whatever is missing is set up first, once):
+  make run             - boot the stock kernel in a guest, compare the C driver with ours
+                         ARGS="--help" lists the options
+  make test            - static checks, host tests, guest tests; full logs in results/test
+                         STAGES="static host guest" chooses some of them
+  make cost            - guest instructions per I/O, ours against the C driver
+
+Module:
+  make [module]        - build/<kernel release>/virtio_blk_rs.ko
+  make install         - install it for that kernel (DESTDIR=... for another system)
+  make clippy          - lint everything; a warning is an error
+  make fmt, fmt-check  - format all Rust code; say what is not formatted
+  make doc             - rustdoc of the kernel crates, to build/doc
+  make rust-analyzer   - rust-project.json for editors
+  make clean           - remove what was built here
+
+Environment:
+  make setup           - make the sysroot and the kernel build tree, print where they are
+  make tools           - build the host tools
+  make distclean       - remove the cache as well
+
+Variables:
+  FLAVOUR=cloud-amd64  - flavour of the stock kernel: cloud-amd64 or amd64
+  KVER=<uname -r>      - that very kernel instead of the newest of the flavour
+  MIRROR=<address>     - package mirror for the set-up
+  XDG_CACHE_HOME=<dir> - where the cache lies (default ~/.cache)
+
+A shell in the sysroot: scripts/enter bash. More: Documentation/build.rst
+endef
 
 .DEFAULT_GOAL := module
 .PHONY: all module install setup tools run test cost clippy fmt fmt-check doc rust-analyzer \
@@ -42,7 +74,7 @@ cost: module tools
 	@$(enter) $(cargo_target)/vbr-cost $(ARGS)
 
 test:
-	@scripts/test
+	@ARGS='$(ARGS)' scripts/test $(STAGES)
 
 clippy:
 	@scripts/clippy
@@ -67,30 +99,4 @@ distclean: clean
 	@scripts/distclean
 
 help:
-	@echo 'Main jobs (as root; whatever is missing is set up first, once):'
-	@echo '  make run             - boot the stock kernel in a guest, compare the C driver with ours'
-	@echo '                         ARGS="--help" lists the options'
-	@echo '  make test            - static checks, host tests, guest tests; full logs in results/test'
-	@echo '  make cost            - guest instructions per I/O, ours against the C driver'
-	@echo
-	@echo 'Module:'
-	@echo '  make [module]        - build/<kernel release>/virtio_blk_rs.ko'
-	@echo '  make install         - install it for that kernel (DESTDIR=... for another system)'
-	@echo '  make clippy          - lint everything; a warning is an error'
-	@echo '  make fmt, fmt-check  - format all Rust code; say what is not formatted'
-	@echo '  make doc             - rustdoc of the kernel crates, to build/doc'
-	@echo '  make rust-analyzer   - rust-project.json for editors'
-	@echo '  make clean           - remove what was built here'
-	@echo
-	@echo 'Environment:'
-	@echo '  make setup           - make the sysroot and the kernel build tree, print where they are'
-	@echo '  make tools           - build the host tools'
-	@echo '  make distclean       - remove the cache as well'
-	@echo
-	@echo 'Variables:'
-	@echo '  FLAVOUR=cloud-amd64  - flavour of the stock kernel: cloud-amd64 or amd64'
-	@echo '  KVER=<uname -r>      - that very kernel instead of the newest of the flavour'
-	@echo '  MIRROR=<address>     - package mirror for the set-up'
-	@echo '  XDG_CACHE_HOME=<dir> - where the cache lies (default ~/.cache)'
-	@echo
-	@echo 'A shell in the sysroot: scripts/enter bash. More: Documentation/build.rst'
+	@$(info $(help_text)):

@@ -10,6 +10,9 @@ SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 CHECKOUT=$(dirname "$SCRIPTS")
 CACHE=${XDG_CACHE_HOME:-${HOME:-~}/.cache}/virtio_blk_rs
 
+# A file that is there only inside the sysroot.
+INSIDE=/run/virtio_blk_rs
+
 RELEASE=trixie
 SERIES=7.3
 FLAVOUR=${FLAVOUR:-cloud-amd64}
