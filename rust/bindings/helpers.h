@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Shims for static inline functions and macros of the C API. Each does what the function
+ * behind its name does, and nothing else.
+ */
+#ifndef BINDINGS_EXT_HELPERS_H
+#define BINDINGS_EXT_HELPERS_H
+
+#include <linux/blk-mq.h>
+#include <linux/virtio_config.h>
+
+void ext_virtio_device_ready(struct virtio_device *vdev);
+bool ext_virtio_is_little_endian(struct virtio_device *vdev);
+bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool is_error,
+			     void (*complete)(struct io_comp_batch *iob));
+
+#endif /* BINDINGS_EXT_HELPERS_H */
