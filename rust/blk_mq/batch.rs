@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ending completed requests, in a batch where that is safe.
+//!
+//! C header: [`include/linux/blk-mq.h`](srctree/include/linux/blk-mq.h)
+//! (`blk_mq_add_to_batch()`, `blk_mq_end_request_batch()`)
+
+use crate::{
+    list::RequestList,
+    operations::Operations,
+    request::{Done, Request, Status},
+};
+use bindings_ext as ext;
+use core::marker::PhantomData;
+use kernel::bindings;
+
+/// Requests that are ended together: one look at the clock, and their tags freed in one go.
+///
+/// # What goes into a batch
+///
+/// Successful requests that may be completed on this CPU. One by one are ended: failed requests,
+/// flushes and what else has an `end_io` of its own, and requests of an I/O scheduler. A request
+/// that belongs to another CPU goes there (`blk_mq_complete_request_remote()`), and comes back
+/// through the block layer's own way.
+///
+/// # Why no request is lost
+///
+/// When a request is ended by itself, the block layer restarts the hardware queue if requests wait
+/// in its dispatch list. After a batch it does not. A driver that refuses a request with
+/// `BLK_STS_DEV_RESOURCE` relies on that restart: between its answer and the moment at which the
+/// block layer has put the request on the list, another CPU may end all that is in flight, as a
+/// batch, and start the queue in vain; then nothing ever looks at the list again. Drivers lost
+/// requests that way in the field. So there is no such [`Status`]: a full ring is
+/// [`Status::Resource`], with which the block layer looks again by itself, and stopping the queue
+/// ([`Hctx::stop`](crate::Hctx::stop)) until completions made room spares it looking in vain.
+pub struct CompletionBatch<T: Operations> {
+    iob: bindings::io_comp_batch,
+    _requests: PhantomData<Request<T, Done>>,
+}
+
+impl<T: Operations> CompletionBatch<T> {
+    /// Ends all requests of `list`. Any context in which their completion may run: hard interrupt,
+    /// softirq or process, without the queue's lock.
+    #[inline]
+    pub fn end_all(mut list: RequestList<T, Done>) {
+        if list.is_empty() {
+            return;
+        }
+        let mut batch = Self {
+            iob: bindings::io_comp_batch::default(),
+            _requests: PhantomData,
+        };
+        while let Some(request) = list.pop() {
+            batch.end(request);
+        }
+        if !batch.iob.req_list.head.is_null() {
+            // SAFETY: All requests in the batch were added by `end()`.
+            unsafe { Self::end_batch(&mut batch.iob) };
+        }
+    }
+
+    #[inline]
+    fn end(&mut self, request: Request<T, Done>) {
+        let status = T::status(&request);
+        let rq = request.into_raw();
+        // SAFETY: The handle owned the request, which is started. If this returns `true`, the block
+        // layer has it and calls `Operations::status()` again on the right CPU.
+        if unsafe { bindings::blk_mq_complete_request_remote(rq.as_ptr()) } {
+            return;
+        }
+        // SAFETY: The request is still ours. If this returns `true`, it is in the batch.
+        let added = unsafe {
+            ext::ext_blk_mq_add_to_batch(
+                rq.as_ptr(),
+                &mut self.iob,
+                status != Status::Ok,
+                Some(Self::end_batch),
+            )
+        };
+        if !added {
+            // SAFETY: The request was not taken.
+            unsafe { Request::<T, Done>::from_raw(rq) }.end(status);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The batch must hold returned requests of `T` that it owns.
+    unsafe extern "C" fn end_batch(iob: *mut bindings::io_comp_batch) {
+        // SAFETY: By the requirement of this function.
+        let mut rq = unsafe { (*iob).req_list.head };
+        while let Some(ptr) = core::ptr::NonNull::new(rq) {
+            // SAFETY: The request is valid, as it was not ended yet, and owned by the batch.
+            unsafe {
+                rq = (*rq).__bindgen_anon_1.rq_next;
+                let mut request = Request::<T, Done>::from_raw(ptr);
+                request.release();
+                request.into_raw();
+            }
+        }
+        // SAFETY: All requests in the batch are complete, and nothing refers to them any more.
+        unsafe { bindings::blk_mq_end_request_batch(iob) };
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The frame of a request: what surrounds its data on the way to the device.
+//!
+//! Devices of the virtio kind are given a header to read, the data, and a trailer to write. The
+//! frame holds header and trailer and the scatterlists for all three. It lies behind the
+//! `struct request`, one per tag, and is built once: the lists for header and trailer never change,
+//! so that a request costs no more than its own data.
+//!
+//! C header: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h)
+
+use bindings_ext::SG_CHUNK_SIZE;
+use core::ptr::NonNull;
+use kernel::{bindings, prelude::*, types::Opaque};
+use virtio::Chain;
+
+/// Data of up to this many segments needs no allocation. Longer lists are chained from the kernel's
+/// memory pools (`sg_alloc_table_chained()`).
+const INLINE_SEGMENTS: usize = 2;
+
+/// What no device may write past the trailer, and nothing else lives in: some devices store a whole
+/// word at a trailer of one byte.
+const GUARD: usize = 8;
+
+/// The preset of the trailer: no device status has all bits set, so a trailer that the device did
+/// not write is told from any that it did.
+const PRESET: u8 = 0xff;
+
+/// Header, trailer and scatterlists of a request.
+///
+/// # Invariants
+///
+/// - `header_list` and `trailer_list` describe `header` and `trailer`, and end there.
+/// - If `chained`, `table` was allocated by `sg_alloc_table_chained()` with `inline` as its first
+///   chunk; otherwise `inline` holds no chain link.
+#[repr(C)]
+pub struct Frame<const HEADER: usize, const TRAILER: usize> {
+    header_list: Opaque<bindings::scatterlist>,
+    trailer_list: Opaque<bindings::scatterlist>,
+    inline: Opaque<[bindings::scatterlist; INLINE_SEGMENTS]>,
+    table: bindings::sg_table,
+    entries: u32,
+    chained: bool,
+    to_device: bool,
+    header: [u8; HEADER],
+    trailer: Opaque<[u8; TRAILER]>,
+    _guard: [u8; GUARD],
+}
+
+// SAFETY: The frame belongs to whoever has its request; nothing in it is tied to a thread.
+unsafe impl<const HEADER: usize, const TRAILER: usize> Send for Frame<HEADER, TRAILER> {}
+
+// SAFETY: `&Frame` gives access to nothing but plain values.
+unsafe impl<const HEADER: usize, const TRAILER: usize> Sync for Frame<HEADER, TRAILER> {}
+
+impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
+    /// A frame for the tags of a tag set.
+    pub fn new() -> impl PinInit<Self, Error> {
+        let init = |slot: *mut Self| {
+            // SAFETY: `slot` is valid for writes, and all-zero is a valid value of every field. The
+            // memory is that of a `struct request`: allocated from pages, so `sg_init_one()` may
+            // take its address.
+            unsafe {
+                slot.write_bytes(0, 1);
+                bindings::sg_init_one(
+                    Opaque::cast_into(&raw const (*slot).header_list),
+                    (&raw const (*slot).header).cast(),
+                    HEADER as u32,
+                );
+                bindings::sg_init_one(
+                    Opaque::cast_into(&raw const (*slot).trailer_list),
+                    (&raw const (*slot).trailer).cast(),
+                    TRAILER as u32,
+                );
+                Self::clear_inline(slot);
+            }
+            // INVARIANT: Both lists were set up, and nothing is chained.
+            Ok(())
+        };
+        // SAFETY: The closure initialises the whole slot, or would leave it untouched.
+        unsafe { pin_init::pin_init_from_closure(init) }
+    }
+
+    /// # Safety
+    ///
+    /// `slot` must be valid for writes.
+    unsafe fn clear_inline(slot: *mut Self) {
+        // SAFETY: By the requirement of this function; the list has that many entries.
+        unsafe {
+            bindings::sg_init_table(
+                Opaque::cast_into(&raw const (*slot).inline).cast(),
+                INLINE_SEGMENTS as u32,
+            )
+        };
+    }
+
+    /// Writes the header, presets the trailer, and maps the data of `rq` into the lists.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: no memory for a long list; nothing is mapped.
+    ///
+    /// # Safety
+    ///
+    /// `rq` must be the request that the frame belongs to, owned by the caller, with `segments`
+    /// segments of data. The frame must not be mapped.
+    #[inline]
+    pub(crate) unsafe fn map(
+        &mut self,
+        rq: *mut bindings::request,
+        segments: u32,
+        to_device: bool,
+        header: [u8; HEADER],
+    ) -> Result {
+        self.header = header;
+        // SAFETY: The device does not own the frame, so the trailer may be written.
+        unsafe { self.trailer.get().write([PRESET; TRAILER]) };
+        self.to_device = to_device;
+        self.entries = 0;
+        if segments == 0 {
+            return Ok(());
+        }
+        if segments as usize > INLINE_SEGMENTS {
+            self.chain_list(segments)?;
+        }
+        let mut last = core::ptr::null_mut();
+        // SAFETY: `rq` is valid and its data has `segments` segments, for which the list has room.
+        let entries = unsafe { bindings::__blk_rq_map_sg(rq, self.data_list(), &mut last) };
+        self.entries = entries as u32;
+        Ok(())
+    }
+
+    #[cold]
+    fn chain_list(&mut self, segments: u32) -> Result {
+        const { assert!(INLINE_SEGMENTS <= SG_CHUNK_SIZE) };
+        self.table.sgl = self.inline.get().cast();
+        // SAFETY: The inline list has as many entries as stated and is not in use.
+        kernel::error::to_result(unsafe {
+            bindings::sg_alloc_table_chained(
+                &mut self.table,
+                segments as i32,
+                self.table.sgl,
+                INLINE_SEGMENTS as u32,
+            )
+        })?;
+        // INVARIANT: The table was allocated with the inline list as its first chunk.
+        self.chained = true;
+        Ok(())
+    }
+
+    #[cold]
+    fn unchain_list(&mut self) {
+        // SAFETY: By the type invariant the table was allocated that way. The inline list is free
+        // again after that.
+        unsafe {
+            bindings::sg_free_table_chained(&mut self.table, INLINE_SEGMENTS as u32);
+            Self::clear_inline(self);
+        }
+        // INVARIANT: The table is gone, and the inline list was initialised.
+        self.chained = false;
+    }
+
+    #[inline]
+    fn data_list(&mut self) -> *mut bindings::scatterlist {
+        // The first entry of a chained list is that of the inline list, too.
+        self.inline.get().cast()
+    }
+
+    /// The memory of header, data and trailer.
+    #[inline]
+    pub(crate) fn describe(&mut self) -> Chain {
+        let chain = Chain::new().readable(self.header_list.get(), 1);
+        let chain = match (self.entries, self.to_device) {
+            (0, _) => chain,
+            (entries, true) => chain.readable(self.data_list(), entries),
+            (entries, false) => chain.writable(self.data_list(), entries),
+        };
+        chain.writable(self.trailer_list.get(), 1)
+    }
+
+    /// What the device wrote into the trailer; all bits are set where it wrote nothing.
+    #[inline]
+    pub(crate) fn trailer(&self) -> [u8; TRAILER] {
+        // SAFETY: The bytes are initialised. The read is volatile as the device wrote them, and may
+        // be broken enough to do so still.
+        unsafe { self.trailer.get().read_volatile() }
+    }
+}
+
+impl<const HEADER: usize, const TRAILER: usize> RequestData for Frame<HEADER, TRAILER> {
+    /// Releases the data's list. Does nothing if it is inline.
+    #[inline]
+    fn release(&mut self) {
+        if self.chained {
+            self.unchain_list();
+        }
+    }
+}
+
+/// The private data of a request: built once per tag, used by one request after the other.
+pub trait RequestData: Send + Sync {
+    /// Releases what the data holds for the current request, which leaves the driver.
+    fn release(&mut self);
+}
+
+/// The private data behind `rq` (`blk_mq_rq_to_pdu()`).
+#[inline]
+pub(crate) fn data_ptr<D>(rq: NonNull<bindings::request>) -> NonNull<D> {
+    // The tag set allocates each request with its private data behind it.
+    NonNull::new(rq.as_ptr().wrapping_add(1).cast()).unwrap_or(NonNull::dangling())
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a driver does for the block layer.
+//!
+//! C header: [`include/linux/blk-mq.h`](srctree/include/linux/blk-mq.h) (`struct blk_mq_ops`)
+
+use crate::{
+    frame::{data_ptr, RequestData},
+    hctx::Hctx,
+    list::RequestList,
+    raw_device,
+    request::{Done, Idle, Refusal, Request, Status},
+    tag_set::TagSet,
+};
+use core::{marker::PhantomData, ptr::NonNull};
+use kernel::{
+    bindings, device,
+    error::from_result,
+    ffi::{c_int, c_uint, c_void},
+    prelude::*,
+    sync::Arc,
+};
+
+/// A multi-queue block driver.
+pub trait Operations: Sized + 'static {
+    /// What the tag set, and each disk on it, belongs to: the driver's device.
+    type Device: Send + Sync;
+
+    /// The driver's data of one hardware queue.
+    type Queue: Send + Sync;
+
+    /// The private data of each request, built once per tag.
+    type RequestData: RequestData;
+
+    /// The data of the hardware queue `index`. Called when the queue is initialised.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is no such queue.
+    fn queue(device: &Self::Device, index: u32) -> Result<Arc<Self::Queue>>;
+
+    /// The device whose interrupts decide which CPU uses which queue.
+    fn irq_device(device: &Self::Device) -> &device::Device;
+
+    /// Builds the private data of a request.
+    fn new_request_data(device: &Self::Device) -> impl PinInit<Self::RequestData, Error>;
+
+    /// Submits a request. If `last` is not set, more follow at once, or
+    /// [`Operations::commit_rqs`] does: the device need not be notified yet. Process context, or
+    /// softirq; must not sleep. C callback: `queue_rq`.
+    ///
+    /// # Errors
+    ///
+    /// The request was given back with a status.
+    fn queue_rq(
+        hctx: Hctx<'_, Self>,
+        request: Request<Self, Idle>,
+        last: bool,
+    ) -> Result<(), Refusal>;
+
+    /// Notifies the device of what was submitted without `last`. C callback: `commit_rqs`.
+    fn commit_rqs(hctx: Hctx<'_, Self>);
+
+    /// Submits several requests of one hardware queue, in their order, and notifies the device. What
+    /// is left in `requests` is submitted by the block layer one by one, in order. Process context;
+    /// must not sleep. C callback: `queue_rqs`.
+    fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>);
+
+    /// The result of a request that the device has returned.
+    fn status(request: &Request<Self, Done>) -> Status;
+}
+
+/// The C side of a driver `T`.
+pub(crate) struct Vtable<T: Operations>(PhantomData<T>);
+
+impl<T: Operations> Vtable<T> {
+    pub(crate) const OPS: bindings::blk_mq_ops = bindings::blk_mq_ops {
+        queue_rq: Some(Self::queue_rq),
+        queue_rqs: Some(Self::queue_rqs),
+        commit_rqs: Some(Self::commit_rqs),
+        complete: Some(Self::complete),
+        init_hctx: Some(Self::init_hctx),
+        exit_hctx: Some(Self::exit_hctx),
+        init_request: Some(Self::init_request),
+        exit_request: Some(Self::exit_request),
+        map_queues: Some(Self::map_queues),
+        ..pin_init::zeroed()
+    };
+
+    /// # Safety
+    ///
+    /// For blk-mq: `hctx` is initialised; `bd` holds a request of `T` that is not started, which is
+    /// handed over.
+    unsafe extern "C" fn queue_rq(
+        hctx: *mut bindings::blk_mq_hw_ctx,
+        bd: *const bindings::blk_mq_queue_data,
+    ) -> bindings::blk_status_t {
+        // SAFETY: By the requirement of this function.
+        let (hctx, rq, last) = unsafe { (Hctx::<T>::from_raw(hctx), (*bd).rq, (*bd).last) };
+        // SAFETY: As above; the pointer is not null.
+        let request = unsafe { Request::from_raw(NonNull::new_unchecked(rq)) };
+        match T::queue_rq(hctx, request, last) {
+            Ok(()) => Status::Ok.as_raw(),
+            Err(Refusal(status)) => status.as_raw(),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `list` holds requests of `T` that are not started, which are handed over. What is
+    /// in it on return is handed back.
+    unsafe extern "C" fn queue_rqs(list: *mut bindings::rq_list) {
+        // SAFETY: By the requirement of this function.
+        let mut requests = unsafe { RequestList::<T, Idle>::from_raw(core::ptr::read(list)) };
+        let mut left = RequestList::new();
+        while let Some(hctx) = requests.hctx().map(Hctx::as_raw) {
+            let mut run = requests.pop_run();
+            // SAFETY: Hardware queues are torn down only after the request queue was quiesced, which
+            // waits for this call.
+            T::queue_rqs(unsafe { Hctx::from_raw(hctx) }, &mut run);
+            left.append(run);
+        }
+        // SAFETY: By the requirement of this function.
+        unsafe { list.write(left.into_raw()) };
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `hctx` is initialised.
+    unsafe extern "C" fn commit_rqs(hctx: *mut bindings::blk_mq_hw_ctx) {
+        // SAFETY: By the requirement of this function.
+        T::commit_rqs(unsafe { Hctx::from_raw(hctx) });
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `rq` was handed over by `blk_mq_complete_request_remote()`, that is by
+    /// [`CompletionBatch`](crate::CompletionBatch).
+    unsafe extern "C" fn complete(rq: *mut bindings::request) {
+        // SAFETY: By the requirement of this function; the pointer is not null.
+        let request = unsafe { Request::<T, Done>::from_raw(NonNull::new_unchecked(rq)) };
+        let status = T::status(&request);
+        request.end(status);
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `data` is the tag set's `driver_data`, `hctx` a new hardware queue.
+    unsafe extern "C" fn init_hctx(
+        hctx: *mut bindings::blk_mq_hw_ctx,
+        data: *mut c_void,
+        index: c_uint,
+    ) -> c_int {
+        // SAFETY: `driver_data` points to the `TagSet<T>` around the C one.
+        let set = unsafe { &*data.cast::<TagSet<T>>() };
+        from_result(|| {
+            let queue = T::queue(set.device(), index)?;
+            // SAFETY: `hctx` is valid, and `exit_hctx()` follows.
+            unsafe { Hctx::<T>::put(hctx, queue) };
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `init_hctx` succeeded for `hctx`, once for each call of this.
+    unsafe extern "C" fn exit_hctx(hctx: *mut bindings::blk_mq_hw_ctx, _index: c_uint) {
+        // SAFETY: By the requirement of this function.
+        drop(unsafe { Hctx::<T>::take(hctx) });
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `set` is the C tag set in a `TagSet<T>`, `rq` a request with room for its private
+    /// data.
+    unsafe extern "C" fn init_request(
+        set: *mut bindings::blk_mq_tag_set,
+        rq: *mut bindings::request,
+        _index: c_uint,
+        _numa_node: c_int,
+    ) -> c_int {
+        // SAFETY: `driver_data` points to the `TagSet<T>` around the C one.
+        let set = unsafe { &*(*set).driver_data.cast::<TagSet<T>>() };
+        let data = data_ptr::<T::RequestData>(
+            // SAFETY: blk-mq passes a valid request.
+            unsafe { NonNull::new_unchecked(rq) },
+        );
+        from_result(|| {
+            // SAFETY: The private data is valid for writes and stays where it is until
+            // `exit_request()`.
+            unsafe { pin_init::raw_try_init(data.as_ptr(), T::new_request_data(set.device())) }?;
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `init_request` succeeded for `rq`, once for each call of this.
+    unsafe extern "C" fn exit_request(
+        _set: *mut bindings::blk_mq_tag_set,
+        rq: *mut bindings::request,
+        _index: c_uint,
+    ) {
+        // SAFETY: blk-mq passes a valid request.
+        let data = data_ptr::<T::RequestData>(unsafe { NonNull::new_unchecked(rq) });
+        // SAFETY: By the requirement of this function; the request is not in use.
+        unsafe { data.drop_in_place() };
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `set` is the C tag set in a `TagSet<T>`.
+    unsafe extern "C" fn map_queues(set: *mut bindings::blk_mq_tag_set) {
+        // SAFETY: `driver_data` points to the `TagSet<T>` around the C one, whose first map is in
+        // use; the device is valid while the tag set is.
+        unsafe {
+            let device = T::irq_device((*(*set).driver_data.cast::<TagSet<T>>()).device());
+            let map = &raw mut (*set).map[bindings::hctx_type_HCTX_TYPE_DEFAULT as usize];
+            bindings::blk_mq_map_hw_queues(map, raw_device(device), 0);
+        }
+    }
+}
