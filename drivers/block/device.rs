@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A block device: how it comes into service and leaves it.
+
+use crate::{
+    config,
+    index::{self, Index, Indices},
+    limits::{self, Limits},
+    name::DiskName,
+    params,
+    queue::{self, Queue},
+    stats,
+    suppress::Suppress,
+    sysfs,
+};
+use blk_mq::{DiskBuilder, GenDisk, Polled, TagSet};
+use kernel::{
+    debugfs::Dir,
+    device,
+    fmt::{self, Display},
+    prelude::*,
+    str::CString,
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        new_mutex, Arc, Mutex,
+    },
+};
+use virtio::{Device, Driver, IdTable, Probe};
+
+/// The driver.
+pub(crate) struct BlockDriver;
+
+/// What all devices share.
+pub(crate) struct Shared {
+    indices: Arc<Indices>,
+    debugfs: Dir,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            indices: Indices::new()?,
+            debugfs: Dir::new(c"virtio_blk_rs"),
+        })
+    }
+}
+
+/// A device and its queues. It is alive as long as anybody has its disk open; its virtqueues go when
+/// the device is removed.
+#[pin_data]
+pub(crate) struct BlockDevice {
+    device: ARef<Device>,
+    queues: KVec<Arc<Polled<Queue>>>,
+    suppress: Atomic<u32>,
+    #[pin]
+    disk: Mutex<Option<Disk>>,
+}
+
+/// A disk in service. What is first goes first.
+struct Disk {
+    _files: stats::Files,
+    disk: GenDisk<BlockDriver>,
+    index: Index,
+}
+
+impl BlockDevice {
+    /// The queue `index`.
+    #[inline]
+    pub(crate) fn queue(&self, index: u32) -> Option<&Arc<Polled<Queue>>> {
+        self.queues.get(index as usize)
+    }
+
+    /// The mode of interrupt suppression.
+    pub(crate) fn suppress(&self) -> Suppress {
+        Suppress::from_raw(self.suppress.load(Relaxed) as u8)
+    }
+
+    /// Sets the mode of interrupt suppression of all queues. Any context.
+    pub(crate) fn set_suppress(&self, suppress: Suppress) {
+        self.suppress.store(suppress as u32, Relaxed);
+        for queue in &self.queues {
+            queue.set_suppress(suppress);
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.queues.iter().any(|queue| queue.is_broken())
+    }
+
+    fn close_queues(&self) {
+        for queue in &self.queues {
+            queue.close();
+        }
+    }
+}
+
+/// The pure files write by `core`'s traits; the kernel's macros want its own.
+macro_rules! impl_display {
+    ($($type:ty),*) => {$(
+        impl Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                core::fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+
+impl_display!(limits::Error, DiskName, Suppress);
+
+impl AsRef<device::Device> for BlockDevice {
+    fn as_ref(&self) -> &device::Device {
+        (*self.device).as_ref()
+    }
+}
+
+impl Driver for BlockDriver {
+    type Features = config::Features;
+    type Shared = Shared;
+    type Data = BlockDevice;
+
+    const ID_TABLE: IdTable = &crate::BLOCK_DEVICES;
+
+    fn probe(probe: &Probe<'_, Self>, shared: &Shared) -> Result<Arc<BlockDevice>> {
+        let device = probe.device();
+        let refuse = |err: limits::Error| {
+            dev_err!(device.as_ref(), "{err}\n");
+            EINVAL
+        };
+
+        let num_queues = config::num_queues(device)?;
+        let max =
+            limits::max_queues(num_queues, params::NUM_REQUEST_QUEUES.get().0).map_err(refuse)?;
+        let count = u16::try_from(blk_mq::num_possible_queues(max)).unwrap_or(u16::MAX);
+        let virtqueues =
+            probe.find_vqs(count, |index| CString::try_from_fmt(fmt!("req.{index}")))?;
+        let ring = limits::Ring {
+            size: virtqueues.ring_size(),
+            indirect: virtqueues.is_indirect(),
+        };
+        let machine = limits::Machine {
+            max_dma_size: device.max_dma_size(),
+            max_block_size: blk_mq::Limits::MAX_BLOCK_SIZE,
+        };
+        let limits = Limits::new(&config::limits(device)?, ring, machine).map_err(refuse)?;
+        let builder = DiskBuilder::new(blk_mq::Limits {
+            logical_block_size: limits.logical_block_size,
+            physical_block_size: limits.physical_block_size,
+            alignment_offset: limits.alignment_offset,
+            io_min: limits.io_min,
+            io_opt: limits.io_opt,
+            max_segments: limits.max_segments,
+            max_segment_size: limits.max_segment_size,
+            write_cache: config::has_write_cache(device)?,
+        })
+        .capacity(config::capacity(device)?)
+        .read_only(config::is_read_only(device));
+
+        let suppress = params::SUPPRESS.get();
+        let order = config::order(device);
+        let mut queues = KVec::with_capacity(count.into(), GFP_KERNEL)?;
+        for vq in virtqueues.ready()? {
+            let queue = Arc::pin_init(Queue::new(vq, order, suppress), GFP_KERNEL)?;
+            queues.push(queue, GFP_KERNEL)?;
+        }
+        let data = Arc::pin_init(
+            try_pin_init!(BlockDevice {
+                device: device.into(),
+                queues,
+                suppress: Atomic::new(suppress as u32),
+                disk <- new_mutex!(None, "virtio_blk_rs::disk"),
+            }? Error),
+            GFP_KERNEL,
+        )?;
+        probe.attach(data.clone())?;
+
+        let depth = limits::queue_depth(params::QUEUE_DEPTH.get().0, ring);
+        let tag_set = Arc::pin_init(TagSet::new(data.clone(), count.into(), depth), GFP_KERNEL)?;
+        let index = Index::take(&shared.indices, device)?;
+        let name = index.name();
+        let name = index::c_str(&name)?;
+        let files = stats::files(&shared.debugfs, name, &data.queues)?;
+        dev_info!(
+            device.as_ref(),
+            "{}: {count} queues of {} descriptors, depth {depth}, suppress {suppress}\n",
+            index.name(),
+            ring.size
+        );
+        let disk = builder.add::<_, (sysfs::SuppressFile,)>(name, device.as_ref(), tag_set)?;
+        *data.disk.lock() = Some(Disk {
+            _files: files,
+            disk,
+            index,
+        });
+        Ok(data)
+    }
+
+    fn remove(_device: &Device, data: Arc<BlockDevice>) {
+        let disk = data.disk.lock().take();
+        if data.is_broken() {
+            // The device will not return what it has: so it is reset before the disk is removed,
+            // which would wait for that.
+            if let Some(Disk { disk, .. }) = &disk {
+                disk.mark_dead();
+                disk.quiesce();
+                data.close_queues();
+                disk.unquiesce();
+            }
+        }
+        drop(disk);
+        data.close_queues();
+    }
+
+    fn config_changed(device: &Device, data: &BlockDevice) {
+        let disk = data.disk.lock();
+        let Some(disk) = &*disk else {
+            return;
+        };
+        match config::capacity(device) {
+            Ok(sectors) => {
+                dev_info!(
+                    device.as_ref(),
+                    "{}: new size: {sectors} sectors\n",
+                    disk.index.name()
+                );
+                disk.disk.set_capacity_and_notify(sectors);
+            }
+            Err(err) => dev_err!(device.as_ref(), "cannot read the new size: {err:?}\n"),
+        }
+    }
+
+    #[inline]
+    fn buffers_used(data: &BlockDevice, index: u32) {
+        if let Some(queue) = data.queue(index) {
+            queue::interrupt(queue);
+        }
+    }
+}

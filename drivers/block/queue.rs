@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue: one virtqueue, one hardware queue of the block layer, one lock.
+//!
+//! # Submission
+//!
+//! A request is encoded and its data mapped without the lock. Under it, the request is added to the
+//! ring and a kick is prepared; the device is notified after it. A list of requests takes the lock
+//! once and kicks once.
+//!
+//! # A full ring
+//!
+//! The block layer's queue is stopped under the lock and started when completions have made room,
+//! before they are ended. See [`blk_mq::CompletionBatch`] for why nothing is lost between.
+//!
+//! # Completion
+//!
+//! Under the lock, the protocol ([`Handler`]) collects what the device has returned; after it, the
+//! requests are ended together. An interrupt is bounded by [`BUDGET`]; what is left goes on in
+//! softirq context, with callbacks off until the ring is quiescent.
+
+use crate::{
+    completion::{self, End, Handler, Pass},
+    device::{BlockDevice, BlockDriver},
+    request::{self, Kind, Order, Outcome},
+    stats::Stats,
+    suppress::Suppress,
+};
+use blk_mq::{
+    CompletionBatch, Done, Frame, Hctx, Idle, Op, Operations, PollHandler, Polled, Refusal,
+    Request, RequestList, Started, Status,
+};
+use kernel::{
+    device,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        new_spinlock_irq, Arc, SpinLockIrq,
+    },
+};
+use virtio::{Kick, Reason, Rejected, Used, Virtqueue};
+
+/// How many requests one interrupt completes at most.
+const BUDGET: u32 = 256;
+
+/// A request on its way to the device.
+type Token = Request<BlockDriver, Started>;
+
+/// What the lock guards.
+struct Ring {
+    /// [`None`] once the device is out of service.
+    vq: Option<Virtqueue<Token>>,
+    handler: Handler,
+    /// The block layer's queue was stopped because the ring was full.
+    stopped: bool,
+}
+
+/// A queue.
+#[pin_data]
+pub(crate) struct Queue {
+    #[pin]
+    ring: SpinLockIrq<Ring>,
+    suppress: Atomic<u32>,
+    order: Order,
+    stats: Stats,
+}
+
+impl Queue {
+    /// A queue on the virtqueue `vq`.
+    pub(crate) fn new(
+        vq: Virtqueue<Token>,
+        order: Order,
+        suppress: Suppress,
+    ) -> impl PinInit<Polled<Self>, Error> {
+        let ring = Ring {
+            vq: Some(vq),
+            handler: Handler::new(),
+            stopped: false,
+        };
+        Polled::new(try_pin_init!(Self {
+            ring <- new_spinlock_irq!(ring, "virtio_blk_rs::queue"),
+            suppress: Atomic::new(suppress as u32),
+            order,
+            stats: Stats::new(),
+        }? Error))
+    }
+
+    /// The queue's counters.
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Sets the mode of suppression from the next pass on. Any context.
+    pub(crate) fn set_suppress(&self, suppress: Suppress) {
+        self.suppress.store(suppress as u32, Relaxed);
+    }
+
+    /// Whether the device has broken the protocol, or is gone. Any context.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.ring
+            .lock()
+            .vq
+            .as_ref()
+            .is_some_and(Virtqueue::is_broken)
+    }
+
+    /// Takes the virtqueue out of service. The device is reset, and fails what it still had.
+    /// Process context; may sleep.
+    pub(crate) fn close(&self) {
+        let vq = self.ring.lock().vq.take();
+        drop(vq);
+    }
+
+    /// Encodes and maps a request, without the lock.
+    ///
+    /// # Errors
+    ///
+    /// The request, and what is wrong with it.
+    #[inline]
+    fn prepare(
+        &self,
+        request: Request<BlockDriver, Idle>,
+    ) -> Result<Token, (Request<BlockDriver, Idle>, Status)> {
+        let (kind, sector) = match request.op() {
+            Op::Read => (Kind::In, request.sector()),
+            Op::Write => (Kind::Out, request.sector()),
+            Op::Flush => (Kind::Flush, 0),
+            Op::Other(_) => return Err((request, Status::NotSupported)),
+        };
+        let header = request::encode(self.order, kind, request.ioprio(), sector);
+        request
+            .start(header)
+            .map_err(|request| (request, Status::Resource))
+    }
+
+    /// Submits one request.
+    #[inline]
+    fn submit(
+        &self,
+        hctx: Hctx<'_, BlockDriver>,
+        request: Request<BlockDriver, Idle>,
+        last: bool,
+    ) -> Result<(), Refusal> {
+        let token = self
+            .prepare(request)
+            .map_err(|(request, status)| request.refuse(status))?;
+        let mut ring = self.ring.lock();
+        let result = ring.add(token);
+        if let Err(rejected) = &result {
+            ring.stop_if_full(rejected.reason, hctx, &self.stats);
+        }
+        // What was added before must not wait for a request that cannot be added now.
+        let kick = if last || result.is_err() {
+            ring.kick(&self.stats)
+        } else {
+            None
+        };
+        drop(ring);
+        if let Some(kick) = kick {
+            kick.notify();
+        }
+        result.map_err(|rejected| rejected.token.refuse(status_of(rejected.reason)))
+    }
+
+    /// Submits a list of requests; what cannot be prepared stays in it.
+    fn submit_list(
+        &self,
+        hctx: Hctx<'_, BlockDriver>,
+        requests: &mut RequestList<BlockDriver, Idle>,
+    ) {
+        let mut left = RequestList::new();
+        let mut tokens = RequestList::new();
+        while let Some(request) = requests.pop() {
+            match self.prepare(request) {
+                Ok(token) => tokens.push(token),
+                Err((request, _)) => left.push(request),
+            }
+        }
+        *requests = left;
+
+        let mut rejected = None;
+        let mut ring = self.ring.lock();
+        while let Some(token) = tokens.pop() {
+            if let Err(Rejected { token, .. }) = ring.add(token) {
+                rejected = Some(token);
+                break;
+            }
+        }
+        let kick = ring.kick(&self.stats);
+        drop(ring);
+        if let Some(kick) = kick {
+            kick.notify();
+        }
+        // The first that found no room goes back with all behind it, so that their order stays.
+        if let Some(token) = rejected {
+            token.requeue();
+            while let Some(token) = tokens.pop() {
+                token.requeue();
+            }
+            hctx.kick_requeue_list();
+        }
+    }
+
+    /// Notifies the device of what was submitted without a kick.
+    fn commit(&self) {
+        let kick = self.ring.lock().kick(&self.stats);
+        if let Some(kick) = kick {
+            kick.notify();
+        }
+    }
+
+    /// Completes what the device has returned, up to `budget` requests.
+    #[inline]
+    fn complete(&self, budget: u32, count: impl FnOnce(&Stats, &Pass)) -> End {
+        let mut done = RequestList::<BlockDriver, Done>::new();
+        let mut ring = self.ring.lock();
+        let Some(pass) = ring.collect(self.suppress(), budget, &mut done) else {
+            return End::Quiescent;
+        };
+        count(&self.stats, &pass);
+        let restart = ring.stopped && pass.completions > 0;
+        if restart {
+            ring.stopped = false;
+        }
+        drop(ring);
+        if restart {
+            if let Some(hctx) = done.hctx() {
+                hctx.start_stopped();
+            }
+        }
+        CompletionBatch::end_all(done);
+        pass.end
+    }
+
+    #[inline]
+    fn suppress(&self) -> Suppress {
+        Suppress::from_raw(self.suppress.load(Relaxed) as u8)
+    }
+}
+
+/// Serves an interrupt of the queue. Hard interrupt context, as a rule.
+#[inline]
+pub(crate) fn interrupt(queue: &Polled<Queue>) {
+    if queue.complete(BUDGET, Stats::count_interrupt) == End::Budget {
+        queue.schedule();
+    }
+}
+
+impl PollHandler for Queue {
+    fn poll(&self, budget: u32) -> bool {
+        self.complete(budget, Stats::count_poll) == End::Budget
+    }
+
+    fn is_owed(&self) -> bool {
+        self.ring.lock().handler.is_owed()
+    }
+}
+
+impl Ring {
+    #[inline]
+    fn add(&mut self, token: Token) -> Result<(), Rejected<Token>> {
+        match &mut self.vq {
+            Some(vq) => vq.add(token),
+            None => Err(Rejected {
+                token,
+                reason: Reason::Failed,
+            }),
+        }
+    }
+
+    #[cold]
+    fn stop_if_full(&mut self, reason: Reason, hctx: Hctx<'_, BlockDriver>, stats: &Stats) {
+        if reason == Reason::Full {
+            hctx.stop();
+            self.stopped = true;
+            stats.ring_full_stops.add(1);
+        }
+    }
+
+    #[inline]
+    fn kick(&mut self, stats: &Stats) -> Option<Kick> {
+        let kick = self.vq.as_mut()?.kick_prepare();
+        match kick {
+            Some(_) => stats.kicks.add(1),
+            None => stats.suppressed_kicks.add(1),
+        }
+        kick
+    }
+
+    #[inline]
+    fn collect(
+        &mut self,
+        suppress: Suppress,
+        budget: u32,
+        done: &mut RequestList<BlockDriver, Done>,
+    ) -> Option<Pass> {
+        let vq = self.vq.as_mut()?;
+        Some(self.handler.run(vq, suppress, budget, |used| {
+            done.push(used.token.returned());
+        }))
+    }
+}
+
+impl completion::Ring for Virtqueue<Token> {
+    type Buf = Used<Token>;
+
+    #[inline]
+    fn disable_cb(&mut self) {
+        Virtqueue::disable_cb(self);
+    }
+
+    #[inline]
+    fn enable_cb(&mut self) -> bool {
+        Virtqueue::enable_cb(self)
+    }
+
+    #[inline]
+    fn enable_cb_delayed(&mut self) -> bool {
+        Virtqueue::enable_cb_delayed(self)
+    }
+
+    #[inline]
+    fn get_buf(&mut self) -> Option<Used<Token>> {
+        Virtqueue::get_buf(self)
+    }
+}
+
+fn status_of(reason: Reason) -> Status {
+    match reason {
+        Reason::Full | Reason::Resource => Status::Resource,
+        Reason::Failed => Status::IoError,
+    }
+}
+
+impl Operations for BlockDriver {
+    type Device = BlockDevice;
+    type Queue = Polled<Queue>;
+    type RequestData = Frame<{ request::HEADER }, { request::TRAILER }>;
+
+    fn queue(device: &BlockDevice, index: u32) -> Result<Arc<Polled<Queue>>> {
+        device.queue(index).cloned().ok_or(ENODEV)
+    }
+
+    fn irq_device(device: &BlockDevice) -> &device::Device {
+        device.as_ref()
+    }
+
+    fn new_request_data(_device: &BlockDevice) -> impl PinInit<Self::RequestData, Error> {
+        Frame::new()
+    }
+
+    #[inline]
+    fn queue_rq(
+        hctx: Hctx<'_, Self>,
+        request: Request<Self, Idle>,
+        last: bool,
+    ) -> Result<(), Refusal> {
+        hctx.queue().submit(hctx, request, last)
+    }
+
+    fn commit_rqs(hctx: Hctx<'_, Self>) {
+        hctx.queue().commit();
+    }
+
+    fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>) {
+        hctx.queue().submit_list(hctx, requests);
+    }
+
+    #[inline]
+    fn status(request: &Request<Self, Done>) -> Status {
+        match request::decode(request.trailer()) {
+            Outcome::Ok => Status::Ok,
+            Outcome::Unsupported => Status::NotSupported,
+            Outcome::Failed => Status::IoError,
+        }
+    }
+}

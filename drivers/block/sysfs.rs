@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The disk's own files under `/sys/block/vdX/`.
+
+use crate::{
+    device::{BlockDevice, BlockDriver},
+    suppress::Suppress,
+};
+use blk_mq::Attribute;
+use kernel::{
+    fmt::Write,
+    prelude::*,
+    str::{BStr, Formatter},
+};
+
+/// `suppress`: the mode of interrupt suppression, from the next interrupt on.
+pub(crate) struct SuppressFile;
+
+impl Attribute<BlockDriver> for SuppressFile {
+    const NAME: &'static CStr = c"suppress";
+
+    fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
+        writeln!(out, "{}", device.suppress().name())?;
+        Ok(())
+    }
+
+    fn store(device: &BlockDevice, text: &[u8]) -> Result {
+        let Some(suppress) = Suppress::parse(text) else {
+            dev_err!(
+                device.as_ref(),
+                "suppress: '{}' is out of range; use one of: {}\n",
+                BStr::from_bytes(text.trim_ascii()),
+                Suppress::RANGE
+            );
+            return Err(EINVAL);
+        };
+        device.set_suppress(suppress);
+        Ok(())
+    }
+}
