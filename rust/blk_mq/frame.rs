@@ -42,10 +42,14 @@ pub struct Frame<const HEADER: usize, const TRAILER: usize> {
     entries: u32,
     chained: bool,
     to_device: bool,
-    header: [u8; HEADER],
+    header: Aligned<[u8; HEADER]>,
     trailer: Opaque<[u8; TRAILER]>,
     _guard: [u8; GUARD],
 }
+
+/// Bytes that are written in words.
+#[repr(align(8))]
+struct Aligned<T>(T);
 
 // SAFETY: The frame belongs to whoever has its request; nothing in it is tied to a thread.
 unsafe impl<const HEADER: usize, const TRAILER: usize> Send for Frame<HEADER, TRAILER> {}
@@ -112,7 +116,7 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
         to_device: bool,
         header: [u8; HEADER],
     ) -> Result {
-        self.header = header;
+        self.header = Aligned(header);
         // SAFETY: The device does not own the frame, so the trailer may be written.
         unsafe { self.trailer.get().write([PRESET; TRAILER]) };
         self.to_device = to_device;
@@ -204,8 +208,12 @@ pub trait RequestData: Send + Sync {
 }
 
 /// The private data behind `rq` (`blk_mq_rq_to_pdu()`).
+///
+/// # Safety
+///
+/// `rq` must be a request of a tag set whose private data is a `D`.
 #[inline]
-pub(crate) fn data_ptr<D>(rq: NonNull<bindings::request>) -> NonNull<D> {
-    // The tag set allocates each request with its private data behind it.
-    NonNull::new(rq.as_ptr().wrapping_add(1).cast()).unwrap_or(NonNull::dangling())
+pub(crate) unsafe fn data_ptr<D>(rq: NonNull<bindings::request>) -> NonNull<D> {
+    // SAFETY: The tag set allocates each request with its private data behind it.
+    unsafe { rq.add(1).cast() }
 }

@@ -183,7 +183,14 @@ impl<T: Operations> Drop for GenDisk<T> {
             // SAFETY: The disk was added, by the type invariant.
             unsafe { bindings::del_gendisk(disk) };
         }
+        // SAFETY: The disk is valid by the type invariant.
+        let data = unsafe { (*disk).private_data };
         // SAFETY: The disk is valid by the type invariant, and this gives up its first reference.
         unsafe { bindings::put_disk(disk) };
+        if !self.added {
+            // SAFETY: The pointer comes from `Arc::into_raw()`. The block layer calls `free_disk()`
+            // only for a disk that was added.
+            drop(unsafe { Arc::<T::Device>::from_raw(data.cast()) });
+        }
     }
 }

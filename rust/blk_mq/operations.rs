@@ -181,10 +181,8 @@ impl<T: Operations> Vtable<T> {
     ) -> c_int {
         // SAFETY: `driver_data` points to the `TagSet<T>` around the C one.
         let set = unsafe { &*(*set).driver_data.cast::<TagSet<T>>() };
-        let data = data_ptr::<T::RequestData>(
-            // SAFETY: blk-mq passes a valid request.
-            unsafe { NonNull::new_unchecked(rq) },
-        );
+        // SAFETY: blk-mq passes a valid request.
+        let data = unsafe { data_ptr::<T::RequestData>(NonNull::new_unchecked(rq)) };
         from_result(|| {
             // SAFETY: The private data is valid for writes and stays where it is until
             // `exit_request()`.
@@ -202,7 +200,7 @@ impl<T: Operations> Vtable<T> {
         _index: c_uint,
     ) {
         // SAFETY: blk-mq passes a valid request.
-        let data = data_ptr::<T::RequestData>(unsafe { NonNull::new_unchecked(rq) });
+        let data = unsafe { data_ptr::<T::RequestData>(NonNull::new_unchecked(rq)) };
         // SAFETY: By the requirement of this function; the request is not in use.
         unsafe { data.drop_in_place() };
     }

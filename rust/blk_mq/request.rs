@@ -189,14 +189,14 @@ impl<T: Operations, S: State> Request<T, S> {
     #[inline]
     pub fn data(&self) -> &T::RequestData {
         // SAFETY: The tag set built the private data with the tag; the handle owns it.
-        unsafe { data_ptr(self.ptr).as_ref() }
+        unsafe { data_ptr::<T::RequestData>(self.ptr).as_ref() }
     }
 
     /// The request's private data.
     #[inline]
     pub(crate) fn data_mut(&mut self) -> &mut T::RequestData {
         // SAFETY: As in `data()`; `&mut self` makes it exclusive.
-        unsafe { data_ptr(self.ptr).as_mut() }
+        unsafe { data_ptr::<T::RequestData>(self.ptr).as_mut() }
     }
 
     #[inline]
