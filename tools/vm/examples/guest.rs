@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Boots a guest with one disk, runs a script in it and prints what it wrote:
+//! `cargo run --example guest -- [--mmio] [--smp=N] 'lsblk; uname -a'`.
+
+use anyhow::Result;
+use std::time::Duration;
+use vm::{Backend, Disk, Transport, Vm};
+
+fn main() -> Result<()> {
+    let mut disk = Disk::new("disk", Backend::null(1 << 30));
+    let mut vcpus = 1;
+    let mut script = String::new();
+    for argument in std::env::args().skip(1) {
+        match argument.strip_prefix("--smp=") {
+            Some(number) => vcpus = number.parse()?,
+            None if argument == "--mmio" => disk = disk.transport(Transport::Mmio),
+            None => script = argument,
+        }
+    }
+    let vm = Vm::builder().vcpus(vcpus).disk(disk).boot()?;
+    eprintln!(
+        "Booted in {:.1} s under {}.",
+        vm.boot_time().as_secs_f64(),
+        vm.accel()
+    );
+    eprintln!("The disk is {}.", vm.virtio_device("disk")?);
+    let output = vm.try_sh(Duration::from_secs(300), &script)?;
+    print!("{}", output.stdout);
+    eprint!("{}", output.stderr);
+    vm.shutdown()?;
+    std::process::exit(output.status)
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A virtio-blk disk: what lies behind it and how the guest reaches it.
+
+use anyhow::{bail, Context, Result};
+use rustix::fs::{memfd_create, MemfdFlags};
+use serde_json::{json, Map, Value};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// First PCI slot for disks; those below belong to the chipset and to our own devices.
+const FIRST_SLOT: usize = 8;
+
+/// PCI slots for disks: the bus has 32.
+const SLOTS: usize = 24;
+
+/// Transports that a microvm has.
+const MMIO_TRANSPORTS: usize = 8;
+
+/// How the guest reaches a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// virtio-pci, with an interrupt a queue.
+    Pci,
+    /// virtio-mmio, with one interrupt for all; only a microvm has it.
+    Mmio,
+}
+
+/// What holds a disk's content.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Backend {
+    /// Nothing: writes vanish, reads return what was in the buffer, or zeroes.
+    Null {
+        /// Size in bytes.
+        size: u64,
+        /// Whether reads return zeroes; that costs the host a memset a read.
+        read_zeroes: bool,
+    },
+    /// The host's memory; it vanishes with the guest.
+    Ram {
+        /// Size in bytes.
+        size: u64,
+    },
+    /// A raw file.
+    File(PathBuf),
+    /// Any block driver, as an argument of QEMU's blockdev-add without `node-name`.
+    Blockdev(Value),
+}
+
+impl Backend {
+    /// A disk of `size` bytes that ends every request at once.
+    pub fn null(size: u64) -> Self {
+        Self::Null {
+            size,
+            read_zeroes: false,
+        }
+    }
+
+    /// A disk of `size` bytes that remembers what is written.
+    pub fn ram(size: u64) -> Self {
+        Self::Ram { size }
+    }
+
+    /// A disk in the raw file `path`.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::File(path.into())
+    }
+}
+
+/// A disk to give to a guest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Disk {
+    pub(crate) id: String,
+    pub(crate) transport: Transport,
+    backend: Backend,
+    iothread: bool,
+    ioeventfd: Option<bool>,
+    properties: Map<String, Value>,
+}
+
+impl Disk {
+    /// A virtio-pci disk with QEMU's defaults. `id` names it for this crate and is its serial
+    /// number, of which a guest sees at most 20 bytes.
+    pub fn new(id: &str, backend: Backend) -> Self {
+        let properties = Map::from_iter([("serial".to_owned(), json!(id))]);
+        Self {
+            id: id.to_owned(),
+            transport: Transport::Pci,
+            backend,
+            iothread: false,
+            ioeventfd: None,
+            properties,
+        }
+    }
+
+    /// Chooses the transport.
+    pub fn transport(mut self, transport: Transport) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    /// Number of request queues.
+    pub fn num_queues(self, queues: u16) -> Self {
+        self.property("num-queues", queues)
+    }
+
+    /// Descriptors a queue: a power of two from 4 to 1024.
+    pub fn queue_size(self, descriptors: u16) -> Self {
+        self.property("queue-size", descriptors)
+    }
+
+    /// Whether VIRTIO_F_EVENT_IDX is offered.
+    pub fn event_idx(self, offered: bool) -> Self {
+        self.property("event_idx", offered)
+    }
+
+    /// Whether VIRTIO_F_INDIRECT_DESC is offered.
+    pub fn indirect_desc(self, offered: bool) -> Self {
+        self.property("indirect_desc", offered)
+    }
+
+    /// Whether VIRTIO_F_RING_PACKED is offered.
+    pub fn packed(self, offered: bool) -> Self {
+        self.property("packed", offered)
+    }
+
+    /// Whether a kick goes through an eventfd instead of being handled by the kicking vCPU. With
+    /// virtio-mmio it applies to all disks of the guest.
+    pub fn ioeventfd(mut self, used: bool) -> Self {
+        self.ioeventfd = Some(used);
+        self
+    }
+
+    /// Whether a thread of its own serves the disk instead of QEMU's main loop.
+    pub fn iothread(mut self, used: bool) -> Self {
+        self.iothread = used;
+        self
+    }
+
+    /// Any other property of the QEMU device, such as `("discard", true)`.
+    pub fn property(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.properties.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The device's properties, for the record.
+    pub fn properties(&self) -> &Map<String, Value> {
+        &self.properties
+    }
+
+    /// Checks what QEMU would refuse with a message that names no remedy.
+    pub(crate) fn check(&self) -> Result<()> {
+        let number = |name| self.properties.get(name).and_then(Value::as_u64);
+        if let Some(size) = number("queue-size") {
+            if !size.is_power_of_two() || !(4..=1024).contains(&size) {
+                bail!(
+                    "The queue size {size} of disk {} is not possible. Choose a power of two \
+                     from 4 to 1024.",
+                    self.id
+                );
+            }
+        }
+        if let Some(queues) = number("num-queues") {
+            if !(1..=64).contains(&queues) {
+                bail!(
+                    "The number of queues {queues} of disk {} is not possible. Choose 1 to 64.",
+                    self.id
+                );
+            }
+        }
+        if self.iothread && self.ioeventfd == Some(false) {
+            bail!(
+                "Disk {} cannot have an iothread without ioeventfd: kicks reach an iothread only \
+                 through an eventfd. Leave one of the two options out.",
+                self.id
+            );
+        }
+        Ok(())
+    }
+
+    /// The name of QEMU's block node, for commands such as `block_resize`.
+    pub fn node(&self) -> String {
+        format!("node-{}", self.id)
+    }
+
+    /// The argument of blockdev-add, with the descriptor that it refers to as `fdset`.
+    pub(crate) fn blockdev(&self, fdset: usize) -> Result<(Value, Option<OwnedFd>)> {
+        let mut memory = None;
+        let mut blockdev = match &self.backend {
+            Backend::Null { size, read_zeroes } => {
+                json!({"driver": "null-co", "size": size, "read-zeroes": read_zeroes})
+            }
+            Backend::Ram { size } => {
+                let file = memfd_create(self.id.as_str(), MemfdFlags::CLOEXEC)?;
+                rustix::fs::ftruncate(&file, *size)
+                    .with_context(|| format!("cannot give disk {} {size} bytes", self.id))?;
+                memory = Some(file);
+                let filename = format!("/dev/fdset/{fdset}");
+                json!({"driver": "file", "filename": filename, "discard": "unmap"})
+            }
+            Backend::File(path) => {
+                json!({"driver": "file", "filename": path, "discard": "unmap"})
+            }
+            Backend::Blockdev(blockdev) => blockdev.clone(),
+        };
+        blockdev["node-name"] = json!(self.node());
+        Ok((blockdev, memory))
+    }
+
+    /// The argument of device_add for the disk number `index` of its transport.
+    pub(crate) fn device(&self, index: usize) -> Result<Value> {
+        let mut device = self.properties.clone();
+        device.insert("id".into(), json!(self.id));
+        device.insert("drive".into(), json!(self.node()));
+        if self.iothread {
+            device.insert("iothread".into(), json!(self.iothread_id()));
+        }
+        match self.transport {
+            Transport::Pci => {
+                if index >= SLOTS {
+                    bail!("The guest has more than {SLOTS} virtio-pci disks. Use fewer.");
+                }
+                device.insert("driver".into(), json!("virtio-blk-pci"));
+                device.insert("addr".into(), json!(format!("{:#x}", FIRST_SLOT + index)));
+                if let Some(used) = self.ioeventfd {
+                    device.insert("ioeventfd".into(), json!(used));
+                }
+            }
+            Transport::Mmio => {
+                if index >= MMIO_TRANSPORTS {
+                    bail!(
+                        "The guest has more than {MMIO_TRANSPORTS} virtio-mmio disks. Use fewer."
+                    );
+                }
+                device.insert("driver".into(), json!("virtio-blk-device"));
+                device.insert("bus".into(), json!(format!("virtio-mmio-bus.{index}")));
+            }
+        }
+        Ok(device.into())
+    }
+
+    /// Arguments of QEMU that the device refers to.
+    pub(crate) fn extra_arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if self.iothread {
+            arguments.push("-object".into());
+            arguments.push(json!({"qom-type": "iothread", "id": self.iothread_id()}).to_string());
+        }
+        if let (Transport::Mmio, Some(used)) = (self.transport, self.ioeventfd) {
+            let state = if used { "on" } else { "off" };
+            arguments.push("-global".into());
+            arguments.push(format!("virtio-mmio.ioeventfd={state}"));
+        }
+        arguments
+    }
+
+    /// A shell command that prints the name of the virtio device, such as `virtio3`, of the disk
+    /// number `index` of its transport. It does not need a driver to be bound.
+    pub(crate) fn find_virtio_device(&self, index: usize) -> String {
+        match self.transport {
+            Transport::Pci => {
+                let slot = FIRST_SLOT + index;
+                format!("basename /sys/bus/pci/devices/0000:00:{slot:02x}.0/virtio*")
+            }
+            // The ACPI devices are not numbered in the order of their transports, but each has
+            // its transport's number as unique ID.
+            Transport::Mmio => format!(
+                "for device in /sys/bus/platform/devices/LNRO0005:*; do \
+                 if test \"$(cat $device/firmware_node/uid)\" = {index}; then \
+                 basename $device/virtio*; fi; done"
+            ),
+        }
+    }
+
+    fn iothread_id(&self) -> String {
+        format!("iothread-{}", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_values_are_named_with_their_range() {
+        for (disk, words) in [
+            (
+                Disk::new("d", Backend::null(1)).queue_size(2),
+                ["2", "4 to 1024"],
+            ),
+            (
+                Disk::new("d", Backend::null(1)).queue_size(48),
+                ["48", "power of two"],
+            ),
+            (
+                Disk::new("d", Backend::null(1)).num_queues(0),
+                ["0", "1 to 64"],
+            ),
+            (
+                Disk::new("d", Backend::null(1))
+                    .iothread(true)
+                    .ioeventfd(false),
+                ["iothread", "Leave one"],
+            ),
+        ] {
+            let message = disk.check().unwrap_err().to_string();
+            assert!(words.iter().all(|word| message.contains(word)), "{message}");
+        }
+    }
+
+    #[test]
+    fn options_become_properties() {
+        let disk = Disk::new("d", Backend::null(512))
+            .num_queues(2)
+            .property("discard", true);
+        let device = disk.device(1).unwrap();
+        assert_eq!(device["num-queues"], 2);
+        assert_eq!(device["discard"], true);
+        assert_eq!(device["addr"], "0x9");
+        assert_eq!(device["serial"], "d");
+    }
+
+    #[test]
+    fn too_many_disks_are_refused() {
+        let disk = Disk::new("d", Backend::null(512));
+        assert!(disk.device(SLOTS - 1).is_ok());
+        assert!(disk.device(SLOTS).is_err());
+        assert!(disk
+            .transport(Transport::Mmio)
+            .device(MMIO_TRANSPORTS)
+            .is_err());
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Adds disks to a running guest and takes them away.
+
+use crate::builder::index_in_transport;
+use crate::disk::{Disk, Transport};
+use crate::machine::Vm;
+use anyhow::{bail, Result};
+use serde_json::json;
+
+impl Vm {
+    /// Plugs a virtio-pci disk in. Its driver, if loaded, finds it at once.
+    pub fn plug(&self, disk: Disk) -> Result<()> {
+        let mut disks = self.lock_disks();
+        disk.check()?;
+        if disk.transport != Transport::Pci || !disk.extra_arguments().is_empty() {
+            bail!(
+                "Disk {} cannot be plugged in: only PCI disks without an iothread.",
+                disk.id
+            );
+        }
+        if disks.iter().any(|other| other.id == disk.id) {
+            bail!(
+                "The guest has or had a disk called {}. Give it an ID of its own.",
+                disk.id
+            );
+        }
+        let (blockdev, memory) = disk.blockdev(disks.len())?;
+        if memory.is_some() {
+            bail!(
+                "Disk {} cannot be plugged in: QEMU gets RAM disks at its start.",
+                disk.id
+            );
+        }
+        disks.push(disk);
+        let index = disks.len() - 1;
+        let device = disks[index].device(index_in_transport(&disks, index))?;
+        self.monitor().execute("blockdev-add", blockdev)?;
+        self.monitor().execute("device_add", device)?;
+        Ok(())
+    }
+
+    /// Asks the guest to let a disk go, and waits until it has.
+    pub fn unplug(&self, id: &str) -> Result<()> {
+        let (disk, _) = self.find_disk(id)?;
+        self.monitor().execute("device_del", json!({"id": id}))?;
+        while self.monitor().wait_for_event("DEVICE_DELETED")?["device"] != id {}
+        self.monitor()
+            .execute("blockdev-del", json!({"node-name": disk.node()}))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Boots the test guest under QEMU and talks to it.
+//!
+//! The guest is a stock kernel whose root file system is the sysroot, shared read-only over
+//! virtio-fs, and whose init is our agent. This crate is the only place that starts QEMU:
+//!
+//! ```no_run
+//! use vm::{Backend, Disk, Driver, Vm};
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let vm = Vm::builder().vcpus(2).disk(Disk::new("test", Backend::null(1 << 30))).boot()?;
+//! vm.load(Driver::Rust, "suppress=loop")?;
+//! let name = vm.block_device("test")?;
+//! vm.sh(&format!("dd if=/dev/{name} of=/dev/null bs=1M count=64 iflag=direct"))?;
+//! println!("{:?}", vm.interrupts("test")?);
+//! vm.shutdown()
+//! # }
+//! ```
+//!
+//! Whatever way a program ends, no QEMU stays behind: [`Vm`] kills its processes when dropped,
+//! SIGINT and SIGTERM do the same, and the kernel does it if the program itself is killed.
+
+mod accel;
+mod agent_client;
+mod builder;
+mod console;
+mod counters;
+mod disk;
+mod environment;
+mod features;
+mod guest;
+mod hotplug;
+mod interrupts;
+mod machine;
+mod process;
+mod qmp;
+mod run_dir;
+mod tsc;
+mod virtiofs;
+
+pub use accel::{Accel, Chosen};
+pub use agent_client::{Output, Pending};
+pub use builder::VmBuilder;
+pub use console::Trouble;
+pub use counters::Counters;
+pub use disk::{Backend, Disk, Transport};
+pub use environment::Environment;
+pub use features::feature_names;
+pub use guest::Driver;
+pub use interrupts::Interrupts;
+pub use machine::Vm;
+pub use qmp::Monitor;

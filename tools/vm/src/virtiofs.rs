@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shares folders with the guest: one virtiofsd process a folder.
+
+use crate::process::Supervised;
+use anyhow::{Context, Result};
+use command_fds::{CommandFdExt, FdMapping};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where Debian's package puts the daemon; it is in no PATH.
+const VIRTIOFSD: &str = "/usr/libexec/virtiofsd";
+
+/// What the guest may do with a shared folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody writes to it, so the guest caches without asking.
+    ReadOnly,
+    /// Host and guest both write.
+    ReadWrite,
+}
+
+/// Starts a daemon for `folder`. Returns it with the socket that QEMU talks to it through.
+pub fn share(folder: &Path, access: Access) -> Result<(Supervised, OwnedFd)> {
+    const LISTENER_FD: i32 = 3;
+    let (listener, address) = listen()?;
+    let mut command = Command::new(VIRTIOFSD);
+    command
+        .arg("--shared-dir")
+        .arg(folder)
+        .args(["--fd", &LISTENER_FD.to_string()])
+        // The guest is ours, and a sandbox needs rights that containers lack.
+        .args(["--sandbox", "none", "--log-level", "error"])
+        .stdin(Stdio::null());
+    match access {
+        Access::ReadOnly => command.args(["--cache", "always", "--readonly"]),
+        Access::ReadWrite => command.args(["--cache", "auto"]),
+    };
+    command
+        .fd_mappings(vec![FdMapping {
+            parent_fd: listener.into(),
+            child_fd: LISTENER_FD,
+        }])
+        .context("cannot hand the socket to virtiofsd")?;
+    let daemon = Supervised::spawn(command)?;
+    let socket = UnixStream::connect_addr(&address).context("cannot connect to virtiofsd")?;
+    Ok((daemon, socket.into()))
+}
+
+/// An abstract address leaves no file behind and has no short limit on its folder's length.
+fn listen() -> Result<(UnixListener, SocketAddr)> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("virtio_blk_rs-{}-{number}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name)?;
+        match UnixListener::bind_addr(&address) {
+            Ok(listener) => return Ok((listener, address)),
+            // A program in another PID namespace may have the same number.
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).context("cannot create a socket for virtiofsd"),
+        }
+    }
+}
