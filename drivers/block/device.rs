@@ -143,6 +143,7 @@ impl Driver for BlockDriver {
             max_block_size: blk_mq::Limits::MAX_BLOCK_SIZE,
         };
         let limits = Limits::new(&config::limits(device)?, ring, machine).map_err(refuse)?;
+        let capacity = config::capacity(device)?;
         let builder = DiskBuilder::new(blk_mq::Limits {
             logical_block_size: limits.logical_block_size,
             physical_block_size: limits.physical_block_size,
@@ -153,7 +154,7 @@ impl Driver for BlockDriver {
             max_segment_size: limits.max_segment_size,
             write_cache: config::has_write_cache(device)?,
         })
-        .capacity(config::capacity(device)?)
+        .capacity(capacity)
         .read_only(config::is_read_only(device));
 
         let suppress = params::SUPPRESS.get();
@@ -182,7 +183,8 @@ impl Driver for BlockDriver {
         let files = stats::files(&shared.debugfs, name, &data.queues)?;
         dev_info!(
             device.as_ref(),
-            "{}: {count} queues of {} descriptors, depth {depth}, suppress {suppress}\n",
+            "{}: {capacity} sectors, queues: {count}, descriptors: {}, depth: {depth}, \
+             suppress: {suppress}\n",
             index.name(),
             ring.size
         );

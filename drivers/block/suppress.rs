@@ -37,12 +37,14 @@ impl Suppress {
         }
     }
 
-    /// The value with the number `raw`; the default if there is none.
-    pub fn from_raw(raw: u8) -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|value| *value as u8 == raw)
-            .unwrap_or_default()
+    /// The value with the number `raw`; the default, [`Suppress::Loop`], if there is none.
+    #[inline]
+    pub const fn from_raw(raw: u8) -> Self {
+        match raw {
+            0 => Self::Off,
+            2 => Self::Delayed,
+            _ => Self::Loop,
+        }
     }
 
     /// Parses a name, with or without the newline that `echo` writes.
