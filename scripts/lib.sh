@@ -100,8 +100,8 @@ step() {
         bash -c "set -euo pipefail; $(declare -f); \"\$@\"" bash "$@" >"$log" 2>&1 </dev/null &
     pid=$!
     # shellcheck disable=SC2064
-    trap "kill -KILL $pid 2>/dev/null || :; say; say 'interrupted in step: $name'; exit 130" \
-        INT TERM HUP
+    trap "{ kill -KILL $pid; wait $pid; } 2>/dev/null || :
+        say; say 'interrupted in step: $name'; exit 130" INT TERM HUP
     while kill -0 "$pid" 2>/dev/null; do
         sleep 0.2
         progress "$log" "$((SECONDS - start))"
