@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure files of drivers/block, as they are.
+
+#[path = "../../../drivers/block/completion.rs"]
+pub mod completion;
+#[path = "../../../drivers/block/histogram.rs"]
+pub mod histogram;
+#[path = "../../../drivers/block/limits.rs"]
+pub mod limits;
+#[path = "../../../drivers/block/name.rs"]
+pub mod name;
+#[path = "../../../drivers/block/request.rs"]
+pub mod request;
+#[path = "../../../drivers/block/suppress.rs"]
+pub mod suppress;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The driver's pure files on the host: the very files of the module, included by path, under loom
+//! (every interleaving of a small model), proptest (random, larger schedules) and plain tests.
+//!
+//! The completion protocol needs a virtqueue to run on. This crate models one: the memory that
+//! driver and device share ([`vring`]), the driver's half with the stores, loads and barriers of
+//! the kernel's virtio_ring.c ([`virtqueue`]), and the device's half by the rules of the virtio
+//! specification ([`device`]). All three are generic over the memory ([`memory`]): loom's, which
+//! explores what threads may see of each other, or a plain one for long sequential runs.
+//!
+//! A model that cannot fail proves nothing: [`fault`] and [`mutants`] break it on purpose, and the
+//! tests demand that each break is found.
+
+pub mod device;
+pub mod driver;
+pub mod explore;
+pub mod fault;
+pub mod guest;
+pub mod host;
+pub mod line;
+pub mod memory;
+pub mod mutants;
+pub mod virtqueue;
+pub mod vring;
+pub mod world;

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Driver and device in a single thread, for long schedules: the device acts between the steps of
+//! the protocol, as a script tells it.
+
+use crate::device::{Device, Taken};
+use crate::driver::completion::{End, Handler, Pass, Ring};
+use crate::driver::suppress::Suppress;
+use crate::fault::Fault;
+use crate::memory::{Plain, Word};
+use crate::virtqueue::{Interrupt, Request, Virtqueue};
+use crate::vring::{Layout, Vring};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// At which steps of a pass the device acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Before every operation on the ring.
+    EveryStep,
+    /// After each buffer that was taken.
+    AfterBuffer,
+    /// Before callbacks are enabled: after the ring was seen empty.
+    BeforeEnable,
+}
+
+/// The device and the interrupt that it raised.
+pub struct Host {
+    device: Device<Plain>,
+    held: VecDeque<Taken>,
+    /// The requests in the order of their completion.
+    pub completed: Vec<Request>,
+    /// An interrupt waits to be handled.
+    pub pending: bool,
+    /// The signals sent so far.
+    pub signals: u32,
+    /// The device completes the newest request first.
+    pub newest_first: bool,
+    pace: Pace,
+    script: VecDeque<u8>,
+}
+
+impl Host {
+    /// Completes up to `count` requests, and decides about a signal after each.
+    pub fn complete(&mut self, count: usize) {
+        for _ in 0..count {
+            while let Some(taken) = self.device.take() {
+                self.held.push_back(taken);
+            }
+            let next = if self.newest_first {
+                self.held.pop_back()
+            } else {
+                self.held.pop_front()
+            };
+            let Some(taken) = next else {
+                return;
+            };
+            self.device.complete(taken);
+            self.completed.push(taken.request);
+            if self.device.must_signal() {
+                self.signals += 1;
+                self.pending = true;
+            }
+        }
+    }
+
+    fn act(&mut self, now: Pace) {
+        if self.pace == now {
+            let count = self.script.pop_front().unwrap_or(0);
+            self.complete(count.into());
+        }
+    }
+}
+
+/// A virtqueue before whose operations the device acts.
+struct Interposed<'a> {
+    virtqueue: &'a mut Virtqueue<Plain>,
+    host: &'a mut Host,
+}
+
+impl Ring for Interposed<'_> {
+    type Buf = Request;
+
+    fn disable_cb(&mut self) {
+        self.host.act(Pace::EveryStep);
+        self.virtqueue.disable_cb();
+    }
+
+    fn enable_cb(&mut self) -> bool {
+        self.host.act(Pace::EveryStep);
+        self.host.act(Pace::BeforeEnable);
+        self.virtqueue.enable_cb()
+    }
+
+    fn enable_cb_delayed(&mut self) -> bool {
+        self.host.act(Pace::EveryStep);
+        self.host.act(Pace::BeforeEnable);
+        self.virtqueue.enable_cb_delayed()
+    }
+
+    fn get_buf(&mut self) -> Option<Request> {
+        self.host.act(Pace::EveryStep);
+        let buf = self.virtqueue.get_buf()?;
+        self.host.act(Pace::AfterBuffer);
+        Some(buf)
+    }
+}
+
+/// A guest and a host.
+pub struct World {
+    vring: Rc<Vring<Plain>>,
+    virtqueue: Virtqueue<Plain>,
+    interrupt: Interrupt<Plain>,
+    handler: Handler,
+    next: Request,
+    /// The host.
+    pub host: Host,
+    /// The requests in the order in which the driver saw them completed.
+    pub seen: Vec<Request>,
+    /// The mode of the next pass.
+    pub mode: Suppress,
+    /// The budget of the next pass.
+    pub budget: u32,
+    /// A pass used up its budget.
+    pub owed: bool,
+}
+
+impl World {
+    /// A fresh queue, on which the device acts during passes as `script` says: so many completions
+    /// at each step of `pace`.
+    pub fn new(layout: Layout, mode: Suppress, pace: Pace, script: Vec<u8>) -> Self {
+        Self::with_fault(layout, mode, pace, script, None)
+    }
+
+    /// The same, with a ring or device that is broken.
+    pub fn with_fault(
+        layout: Layout,
+        mode: Suppress,
+        pace: Pace,
+        script: Vec<u8>,
+        fault: Option<Fault>,
+    ) -> Self {
+        let vring = Rc::new(Vring::new(layout));
+        let virtqueue = Virtqueue::new(vring.clone(), fault);
+        Self {
+            interrupt: virtqueue.interrupt_line(),
+            virtqueue,
+            handler: Handler::new(),
+            next: 0,
+            host: Host {
+                device: Device::new(vring.clone(), fault),
+                held: VecDeque::new(),
+                completed: Vec::new(),
+                pending: false,
+                signals: 0,
+                newest_first: false,
+                pace,
+                script: script.into(),
+            },
+            seen: Vec::new(),
+            mode,
+            budget: u32::MAX,
+            owed: false,
+            vring,
+        }
+    }
+
+    /// Submits up to `count` requests, as many as the ring has room for.
+    pub fn submit(&mut self, count: u16) {
+        for _ in 0..count {
+            if !self.virtqueue.add(self.next) {
+                return;
+            }
+            self.next = self.next.wrapping_add(1);
+        }
+    }
+
+    /// Handles the pending interrupt, if there is one: what the pass did, if the ring was not empty.
+    pub fn interrupt(&mut self) -> Option<Pass> {
+        let arrives = std::mem::take(&mut self.host.pending) && self.interrupt.arrives();
+        arrives.then(|| self.pass())
+    }
+
+    /// Runs the pass that is owed, if one is.
+    pub fn proceed(&mut self) -> Option<Pass> {
+        std::mem::take(&mut self.owed).then(|| self.pass())
+    }
+
+    /// Lets everything come to its end: the device completes all, and all that is due is done.
+    pub fn settle(&mut self) {
+        self.host.complete(usize::MAX);
+        while self.host.pending || self.owed {
+            self.interrupt();
+            self.proceed();
+            self.host.complete(usize::MAX);
+        }
+    }
+
+    /// How many requests the device has.
+    pub fn in_device(&self) -> u16 {
+        self.virtqueue.outstanding() - self.unseen()
+    }
+
+    /// How many completions the driver has not seen yet.
+    pub fn unseen(&self) -> u16 {
+        (self.host.completed.len() - self.seen.len()) as u16
+    }
+
+    /// Whether the device will signal if it completes all that it has.
+    pub fn signal_is_coming(&self) -> bool {
+        let ahead = match self.vring.layout().event_idx {
+            true => self
+                .vring
+                .used_event
+                .load()
+                .wrapping_sub(self.vring.used_idx.load()),
+            false => 0,
+        };
+        self.virtqueue.callbacks_on() && ahead < self.in_device()
+    }
+
+    fn pass(&mut self) -> Pass {
+        let mut ring = Interposed {
+            virtqueue: &mut self.virtqueue,
+            host: &mut self.host,
+        };
+        let seen = &mut self.seen;
+        let pass = self
+            .handler
+            .run(&mut ring, self.mode, self.budget, |request| {
+                seen.push(request)
+            });
+        self.owed = pass.end == End::Budget;
+        assert_eq!(self.owed, self.handler.is_owed());
+        assert_eq!(self.virtqueue.callbacks_on(), !self.owed);
+        pass
+    }
+}
