@@ -17,3 +17,15 @@ bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool
 {
 	return blk_mq_add_to_batch(rq, iob, is_error, complete);
 }
+
+/* Describes the request's data by its first segment; false if there is more than that. */
+bool ext_sg_set_req_bvec(struct scatterlist *sg, struct request *rq)
+{
+	struct bio_vec bv = req_bvec(rq);
+
+	if (bv.bv_len != blk_rq_payload_bytes(rq))
+		return false;
+	sg_set_page(sg, bv.bv_page, bv.bv_len, bv.bv_offset);
+	sg_mark_end(sg);
+	return true;
+}

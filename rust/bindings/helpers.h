@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shims for static inline functions and macros of the C API. Each does what the function
- * behind its name does, and nothing else.
+ * Shims for static inline functions and macros of the C API. Each does what the functions
+ * behind its name do, and nothing else.
  */
 #ifndef BINDINGS_EXT_HELPERS_H
 #define BINDINGS_EXT_HELPERS_H
@@ -13,5 +13,6 @@ void ext_virtio_device_ready(struct virtio_device *vdev);
 bool ext_virtio_is_little_endian(struct virtio_device *vdev);
 bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool is_error,
 			     void (*complete)(struct io_comp_batch *iob));
+bool ext_sg_set_req_bvec(struct scatterlist *sg, struct request *rq);
 
 #endif /* BINDINGS_EXT_HELPERS_H */

@@ -9,7 +9,7 @@
 //!
 //! C header: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h)
 
-use bindings_ext::SG_CHUNK_SIZE;
+use bindings_ext::{ext_sg_set_req_bvec, SG_CHUNK_SIZE};
 use core::ptr::NonNull;
 use kernel::{bindings, prelude::*, types::Opaque};
 use virtio::Chain;
@@ -122,6 +122,11 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
         self.to_device = to_device;
         self.entries = 0;
         if segments == 0 {
+            return Ok(());
+        }
+        // SAFETY: `rq` has data, and the inline list is not in use.
+        if segments == 1 && unsafe { ext_sg_set_req_bvec(self.data_list(), rq) } {
+            self.entries = 1;
             return Ok(());
         }
         if segments as usize > INLINE_SEGMENTS {
