@@ -69,9 +69,6 @@ impl DeviceId {
     /// Block devices (virtio 1.2, section 5.2), of any vendor.
     pub const BLOCK: Self = Self::any_vendor(bindings::VIRTIO_ID_BLOCK);
 
-    /// Entropy devices (virtio 1.2, section 5.4), of any vendor.
-    pub const ENTROPY: Self = Self::any_vendor(bindings::VIRTIO_ID_RNG);
-
     /// The device type `device` (`VIRTIO_ID_*`), of any vendor.
     pub const fn any_vendor(device: u32) -> Self {
         Self(bindings::virtio_device_id {
