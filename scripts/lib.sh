@@ -66,7 +66,7 @@ sysroot_dir() {
 # prepared_kernel SYSROOT: Release of the kernel to use, or nothing if it has to be made.
 prepared_kernel() {
     local recipe tree release found=''
-    recipe=$(recipe "$SCRIPTS/kernel" "$SCRIPTS/kernel-steps")
+    recipe=$(recipe "$SCRIPTS/kernel-steps")
     for tree in "$1/usr/src/linux-"*; do
         release=${tree##*/linux-}
         [[ -n $KVER || $release =~ ^$SERIES\.[^-]*-$FLAVOUR$ ]] || continue
