@@ -9,7 +9,7 @@ MIRROR ?=
 DESTDIR ?=
 ARGS ?=
 STAGES ?=
-export KVER FLAVOUR MIRROR DESTDIR
+export KVER FLAVOUR MIRROR DESTDIR ARGS
 
 enter := scripts/enter
 cargo_target = $(shell scripts/env | sed -n 's/^export CARGO_TARGET_DIR=//p')/release
@@ -74,7 +74,7 @@ cost: module tools
 	@$(enter) $(cargo_target)/vbr-cost $(ARGS)
 
 test:
-	@ARGS='$(ARGS)' scripts/test $(STAGES)
+	@scripts/test $(STAGES)
 
 clippy:
 	@scripts/clippy
