@@ -27,8 +27,8 @@ use crate::{
     suppress::Suppress,
 };
 use blk_mq::{
-    CompletionBatch, Done, Frame, Hctx, Idle, Op, Operations, PollHandler, Polled, Refusal,
-    Request, RequestList, Started, Status,
+    CompletionBatch, Done, Expired, Frame, Hctx, Idle, Op, Operations, PollHandler, Polled,
+    Refusal, Request, RequestList, Started, Status,
 };
 use kernel::{
     device,
@@ -246,6 +246,24 @@ pub(crate) fn interrupt(queue: &Polled<Queue>) {
     }
 }
 
+/// Looks for the completion of a request that has taken too long. If it is there, the interrupt that
+/// should have told of it is counted as missed. Process context.
+fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
+    if queue.complete(BUDGET, Stats::count_poll) == End::Budget {
+        queue.schedule();
+    }
+    if request.is_in_flight() {
+        return;
+    }
+    let ring = queue.ring.lock();
+    queue.stats.missed_interrupts.add(1);
+    drop(ring);
+    kernel::pr_warn_once!(
+        "request {} had completed without an interrupt; further ones are only counted\n",
+        request.tag()
+    );
+}
+
 impl PollHandler for Queue {
     fn poll(&self, budget: u32) -> bool {
         self.complete(budget, Stats::count_poll) == End::Budget
@@ -364,6 +382,10 @@ impl Operations for BlockDriver {
 
     fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>) {
         hctx.queue().submit_list(hctx, requests);
+    }
+
+    fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>) {
+        rescue(hctx.queue(), request);
     }
 
     #[inline]

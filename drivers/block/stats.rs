@@ -64,8 +64,10 @@ pub(crate) struct Stats {
     pub(crate) suppressed_kicks: Counter,
     /// Times that the queue was stopped because the ring was full.
     pub(crate) ring_full_stops: Counter,
-    /// Polls that went on where an interrupt's budget was used up.
+    /// Passes outside of interrupts: after a budget was used up, or for a request that timed out.
     polls: Counter,
+    /// Requests that were found completed only when their time was up.
+    pub(crate) missed_interrupts: Counter,
     /// The most requests that one interrupt completed.
     largest_batch: Counter,
     /// How many interrupts completed how many requests.
@@ -83,6 +85,7 @@ impl Stats {
             suppressed_kicks: Counter::new(),
             ring_full_stops: Counter::new(),
             polls: Counter::new(),
+            missed_interrupts: Counter::new(),
             largest_batch: Counter::new(),
             histogram: [const { Counter::new() }; BUCKETS],
         }
@@ -126,6 +129,7 @@ impl Stats {
             ("suppressed_kicks", &self.suppressed_kicks),
             ("ring_full_stops", &self.ring_full_stops),
             ("polls", &self.polls),
+            ("missed_interrupts", &self.missed_interrupts),
             ("largest_batch", &self.largest_batch),
         ];
         for (name, counter) in counters {

@@ -36,6 +36,7 @@
 
 mod attribute;
 mod batch;
+mod expired;
 mod frame;
 mod gen_disk;
 mod hctx;
@@ -49,6 +50,7 @@ mod token;
 
 pub use attribute::{Attribute, Attributes};
 pub use batch::CompletionBatch;
+pub use expired::Expired;
 pub use frame::{Frame, RequestData};
 pub use gen_disk::{DiskBuilder, GenDisk};
 pub use hctx::Hctx;

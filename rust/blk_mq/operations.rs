@@ -5,6 +5,7 @@
 //! C header: [`include/linux/blk-mq.h`](srctree/include/linux/blk-mq.h) (`struct blk_mq_ops`)
 
 use crate::{
+    expired::Expired,
     frame::{data_ptr, RequestData},
     hctx::Hctx,
     list::RequestList,
@@ -66,6 +67,12 @@ pub trait Operations: Sized + 'static {
     /// must not sleep. C callback: `queue_rqs`.
     fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>);
 
+    /// A request has taken longer than its queue's timeout (`queue/io_timeout`). The driver may look
+    /// whether it has completed meanwhile, and complete it; a request that is in flight still
+    /// when this returns is waited for, as the device owns it. Process context; must not sleep.
+    /// C callback: `timeout`.
+    fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>);
+
     /// The result of a request that the device has returned.
     fn status(request: &Request<Self, Done>) -> Status;
 }
@@ -78,6 +85,7 @@ impl<T: Operations> Vtable<T> {
         queue_rq: Some(Self::queue_rq),
         queue_rqs: Some(Self::queue_rqs),
         commit_rqs: Some(Self::commit_rqs),
+        timeout: Some(Self::timeout),
         complete: Some(Self::complete),
         init_hctx: Some(Self::init_hctx),
         exit_hctx: Some(Self::exit_hctx),
@@ -141,6 +149,21 @@ impl<T: Operations> Vtable<T> {
         let request = unsafe { Request::<T, Done>::from_raw(NonNull::new_unchecked(rq)) };
         let status = T::status(&request);
         request.end(status);
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `rq` is a started request of `T`, to which the caller holds a reference.
+    unsafe extern "C" fn timeout(rq: *mut bindings::request) -> bindings::blk_eh_timer_return {
+        // SAFETY: By the requirement of this function; the hardware queue lives as long as the
+        // request queue, on which a timeout is being handled.
+        let (hctx, request) = unsafe { (Hctx::from_raw((*rq).mq_hctx), Expired::from_raw(rq)) };
+        T::expired(hctx, &request);
+        if request.is_in_flight() {
+            bindings::blk_eh_timer_return_BLK_EH_RESET_TIMER
+        } else {
+            bindings::blk_eh_timer_return_BLK_EH_DONE
+        }
     }
 
     /// # Safety
