@@ -52,6 +52,7 @@ impl Shared {
 pub(crate) struct BlockDevice {
     device: ARef<Device>,
     queues: KVec<Arc<Polled<Queue>>>,
+    depth: u32,
     suppress: Atomic<u32>,
     #[pin]
     disk: Mutex<Option<Disk>>,
@@ -69,6 +70,16 @@ impl BlockDevice {
     #[inline]
     pub(crate) fn queue(&self, index: u32) -> Option<&Arc<Polled<Queue>>> {
         self.queues.get(index as usize)
+    }
+
+    /// How many queues there are.
+    pub(crate) fn queue_count(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// How many requests each queue has in flight at most.
+    pub(crate) fn queue_depth(&self) -> u32 {
+        self.depth
     }
 
     /// The mode of interrupt suppression.
@@ -157,6 +168,7 @@ impl Driver for BlockDriver {
         .capacity(capacity)
         .read_only(config::is_read_only(device));
 
+        let depth = limits::queue_depth(params::QUEUE_DEPTH.get().0, ring);
         let suppress = params::SUPPRESS.get();
         let order = config::order(device);
         let mut queues = KVec::with_capacity(count.into(), GFP_KERNEL)?;
@@ -168,6 +180,7 @@ impl Driver for BlockDriver {
             try_pin_init!(BlockDevice {
                 device: device.into(),
                 queues,
+                depth,
                 suppress: Atomic::new(suppress as u32),
                 disk <- new_mutex!(None, "virtio_blk_rs::disk"),
             }? Error),
@@ -175,7 +188,6 @@ impl Driver for BlockDriver {
         )?;
         probe.attach(data.clone())?;
 
-        let depth = limits::queue_depth(params::QUEUE_DEPTH.get().0, ring);
         let tag_set = Arc::pin_init(TagSet::new(data.clone(), count.into(), depth), GFP_KERNEL)?;
         let index = Index::take(&shared.indices, device)?;
         let name = index.name();
@@ -188,7 +200,7 @@ impl Driver for BlockDriver {
             index.name(),
             ring.size
         );
-        let disk = builder.add::<_, (sysfs::SuppressFile,)>(name, device.as_ref(), tag_set)?;
+        let disk = builder.add::<_, sysfs::Files>(name, device.as_ref(), tag_set)?;
         *data.disk.lock() = Some(Disk {
             _files: files,
             disk,

@@ -13,11 +13,15 @@ use kernel::{
     str::{BStr, Formatter},
 };
 
+/// All files of a disk.
+pub(crate) type Files = (SuppressFile, QueuesFile, DepthFile);
+
 /// `suppress`: the mode of interrupt suppression, from the next interrupt on.
 pub(crate) struct SuppressFile;
 
 impl Attribute<BlockDriver> for SuppressFile {
     const NAME: &'static CStr = c"suppress";
+    const WRITABLE: bool = true;
 
     fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
         writeln!(out, "{}", device.suppress().name())?;
@@ -35,6 +39,30 @@ impl Attribute<BlockDriver> for SuppressFile {
             return Err(EINVAL);
         };
         device.set_suppress(suppress);
+        Ok(())
+    }
+}
+
+/// `num_request_queues`: how many queues the disk has.
+pub(crate) struct QueuesFile;
+
+impl Attribute<BlockDriver> for QueuesFile {
+    const NAME: &'static CStr = c"num_request_queues";
+
+    fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
+        writeln!(out, "{}", device.queue_count())?;
+        Ok(())
+    }
+}
+
+/// `queue_depth`: how many requests each queue has in flight at most.
+pub(crate) struct DepthFile;
+
+impl Attribute<BlockDriver> for DepthFile {
+    const NAME: &'static CStr = c"queue_depth";
+
+    fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
+        writeln!(out, "{}", device.queue_depth())?;
         Ok(())
     }
 }

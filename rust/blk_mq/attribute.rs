@@ -6,17 +6,15 @@
 
 use crate::operations::Operations;
 use core::marker::PhantomData;
-use kernel::{
-    bindings, container_of,
-    ffi::{c_char, c_ushort},
-    prelude::*,
-    str::Formatter,
-};
+use kernel::{bindings, container_of, ffi::c_char, prelude::*, str::Formatter};
 
 /// A file under `/sys/block/<disk>/` of driver `T`. All functions run in process context.
 pub trait Attribute<T: Operations>: 'static {
     /// The file's name.
     const NAME: &'static CStr;
+
+    /// Whether the file can be written (mode 0644 instead of 0444).
+    const WRITABLE: bool = false;
 
     /// Writes the value to `out`, with a newline. At most a page.
     ///
@@ -25,18 +23,26 @@ pub trait Attribute<T: Operations>: 'static {
     /// What the reader of the file gets.
     fn show(device: &T::Device, out: &mut Formatter<'_>) -> Result;
 
-    /// Takes what was written to the file.
+    /// Takes what was written to the file, if it can be.
     ///
     /// # Errors
     ///
     /// What the writer gets; the old value stays.
-    fn store(device: &T::Device, text: &[u8]) -> Result;
+    fn store(device: &T::Device, text: &[u8]) -> Result {
+        let _ = (device, text);
+        Err(EPERM)
+    }
 }
 
-/// A group of attributes: a tuple of types that implement [`Attribute`], or `()`.
+/// A group of attributes: a tuple of up to three types that implement [`Attribute`].
 pub trait Attributes<T: Operations>: 'static {
     #[doc(hidden)]
-    const GROUPS: &'static [*const bindings::attribute_group];
+    const GROUP: &'static bindings::attribute_group;
+
+    /// The groups of a disk, as `device_add_disk()` takes them.
+    #[doc(hidden)]
+    const GROUPS: &'static [*const bindings::attribute_group; 2] =
+        &[core::ptr::from_ref(Self::GROUP), core::ptr::null()];
 }
 
 struct Table<T, A>(PhantomData<(T, A)>);
@@ -45,7 +51,7 @@ impl<T: Operations, A: Attribute<T>> Table<T, A> {
     const ATTRIBUTE: &'static bindings::device_attribute = &bindings::device_attribute {
         attr: bindings::attribute {
             name: kernel::str::as_char_ptr_in_const_context(A::NAME),
-            mode: 0o644 as c_ushort,
+            mode: if A::WRITABLE { 0o644 } else { 0o444 },
         },
         __bindgen_anon_1: bindings::device_attribute__bindgen_ty_1 {
             show: Some(Self::show),
@@ -113,25 +119,32 @@ impl<T: Operations, A: Attribute<T>> Table<T, A> {
     }
 }
 
-impl<T: Operations> Attributes<T> for () {
-    const GROUPS: &'static [*const bindings::attribute_group] = &[core::ptr::null()];
+/// The attribute itself, for a list of them.
+const fn entry<T: Operations, A: Attribute<T>>() -> *const bindings::attribute {
+    core::ptr::from_ref(Table::<T, A>::ATTRIBUTE).cast()
 }
 
-impl<T: Operations, A: Attribute<T>> Table<T, A> {
-    const LIST: &'static [*const bindings::attribute; 2] = &[
-        core::ptr::from_ref(Self::ATTRIBUTE).cast(),
-        core::ptr::null(),
-    ];
-
-    const GROUP: &'static bindings::attribute_group = &bindings::attribute_group {
+/// A group of the attributes in `list`, which ends with a null pointer.
+const fn group<const N: usize>(
+    list: &'static [*const bindings::attribute; N],
+) -> bindings::attribute_group {
+    bindings::attribute_group {
         __bindgen_anon_2: bindings::attribute_group__bindgen_ty_2 {
-            attrs_const: core::ptr::from_ref(Self::LIST).cast(),
+            attrs_const: core::ptr::from_ref(list).cast(),
         },
         ..pin_init::zeroed()
+    }
+}
+
+macro_rules! impl_attributes {
+    ($($name:ident),+) => {
+        impl<T: Operations, $($name: Attribute<T>),+> Attributes<T> for ($($name,)+) {
+            const GROUP: &'static bindings::attribute_group =
+                &group(&[$(entry::<T, $name>(),)+ core::ptr::null()]);
+        }
     };
 }
 
-impl<T: Operations, A: Attribute<T>> Attributes<T> for (A,) {
-    const GROUPS: &'static [*const bindings::attribute_group] =
-        &[core::ptr::from_ref(Table::<T, A>::GROUP), core::ptr::null()];
-}
+impl_attributes!(A);
+impl_attributes!(A, B);
+impl_attributes!(A, B, C);
