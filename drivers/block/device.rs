@@ -3,13 +3,12 @@
 //! A block device: how it comes into service and leaves it.
 
 use crate::{
-    config,
+    config, debugfs,
     index::{self, Index, Indices},
     limits::{self, Limits},
     name::DiskName,
     params,
     queue::{self, Queue},
-    stats,
     suppress::Suppress,
     sysfs,
 };
@@ -60,7 +59,7 @@ pub(crate) struct BlockDevice {
 
 /// A disk in service. What is first goes first.
 struct Disk {
-    _files: stats::Files,
+    _files: debugfs::Files,
     disk: GenDisk<BlockDriver>,
     index: Index,
 }
@@ -192,7 +191,7 @@ impl Driver for BlockDriver {
         let index = Index::take(&shared.indices, device)?;
         let name = index.name();
         let name = index::c_str(&name)?;
-        let files = stats::files(&shared.debugfs, name, &data.queues)?;
+        let files = debugfs::files(&shared.debugfs, name, &data.queues)?;
         dev_info!(
             device.as_ref(),
             "{}: {capacity} sectors, queues: {count}, descriptors: {}, depth: {depth}, \

@@ -15,45 +15,33 @@
 //!
 //! # Completion
 //!
-//! Under the lock, the protocol ([`Handler`]) collects what the device has returned; after it, the
+//! Under the lock, the protocol ([`completion`](crate::completion)) collects what the device has returned; after it, the
 //! requests are ended together. An interrupt is bounded by [`BUDGET`]; what is left goes on in
 //! softirq context, with callbacks off until the ring is quiescent.
 
 use crate::{
-    completion::{self, End, Handler, Pass},
-    device::{BlockDevice, BlockDriver},
-    request::{self, Kind, Order, Outcome},
+    completion::{End, Pass},
+    device::BlockDriver,
+    request::{self, Kind, Order},
+    ring::{Ring, Token},
     stats::Stats,
     suppress::Suppress,
 };
 use blk_mq::{
-    CompletionBatch, Done, Expired, Frame, Hctx, Idle, Op, Operations, PollHandler, Polled,
-    Refusal, Request, RequestList, Started, Status,
+    CompletionBatch, Done, Expired, Hctx, Idle, Op, PollHandler, Polled, Refusal, Request,
+    RequestList, Status,
 };
 use kernel::{
-    device,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        new_spinlock_irq, Arc, SpinLockIrq,
+        new_spinlock_irq, SpinLockIrq,
     },
 };
-use virtio::{Kick, Reason, Rejected, Used, Virtqueue};
+use virtio::{Reason, Rejected, Virtqueue};
 
 /// How many requests one interrupt completes at most.
 const BUDGET: u32 = 256;
-
-/// A request on its way to the device.
-type Token = Request<BlockDriver, Started>;
-
-/// What the lock guards.
-struct Ring {
-    /// [`None`] once the device is out of service.
-    vq: Option<Virtqueue<Token>>,
-    handler: Handler,
-    /// The block layer's queue was stopped because the ring was full.
-    stopped: bool,
-}
 
 /// A queue.
 #[pin_data]
@@ -72,11 +60,7 @@ impl Queue {
         order: Order,
         suppress: Suppress,
     ) -> impl PinInit<Polled<Self>, Error> {
-        let ring = Ring {
-            vq: Some(vq),
-            handler: Handler::new(),
-            stopped: false,
-        };
+        let ring = Ring::new(vq);
         Polled::new(try_pin_init!(Self {
             ring <- new_spinlock_irq!(ring, "virtio_blk_rs::queue"),
             suppress: Atomic::new(suppress as u32),
@@ -97,17 +81,13 @@ impl Queue {
 
     /// Whether the device has broken the protocol, or is gone. Any context.
     pub(crate) fn is_broken(&self) -> bool {
-        self.ring
-            .lock()
-            .vq
-            .as_ref()
-            .is_some_and(Virtqueue::is_broken)
+        self.ring.lock().is_broken()
     }
 
     /// Takes the virtqueue out of service. The device is reset, and fails what it still had.
     /// Process context; may sleep.
     pub(crate) fn close(&self) {
-        let vq = self.ring.lock().vq.take();
+        let vq = self.ring.lock().take();
         drop(vq);
     }
 
@@ -134,8 +114,12 @@ impl Queue {
     }
 
     /// Submits one request.
+    ///
+    /// # Errors
+    ///
+    /// The request was given back to the block layer.
     #[inline]
-    fn submit(
+    pub(crate) fn submit(
         &self,
         hctx: Hctx<'_, BlockDriver>,
         request: Request<BlockDriver, Idle>,
@@ -163,7 +147,7 @@ impl Queue {
     }
 
     /// Submits a list of requests; what cannot be prepared stays in it.
-    fn submit_list(
+    pub(crate) fn submit_list(
         &self,
         hctx: Hctx<'_, BlockDriver>,
         requests: &mut RequestList<BlockDriver, Idle>,
@@ -202,7 +186,7 @@ impl Queue {
     }
 
     /// Notifies the device of what was submitted without a kick.
-    fn commit(&self) {
+    pub(crate) fn commit(&self) {
         let kick = self.ring.lock().kick(&self.stats);
         if let Some(kick) = kick {
             kick.notify();
@@ -218,10 +202,7 @@ impl Queue {
             return End::Quiescent;
         };
         count(&self.stats, &pass);
-        let restart = ring.stopped && pass.completions > 0;
-        if restart {
-            ring.stopped = false;
-        }
+        let restart = ring.take_restart(&pass);
         drop(ring);
         if restart {
             if let Some(hctx) = done.hctx() {
@@ -248,7 +229,7 @@ pub(crate) fn interrupt(queue: &Polled<Queue>) {
 
 /// Looks for the completion of a request that has taken too long. If it is there, the interrupt that
 /// should have told of it is counted as missed. Process context.
-fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
+pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
     if queue.complete(BUDGET, Stats::count_poll) == End::Budget {
         queue.schedule();
     }
@@ -270,76 +251,7 @@ impl PollHandler for Queue {
     }
 
     fn is_owed(&self) -> bool {
-        self.ring.lock().handler.is_owed()
-    }
-}
-
-impl Ring {
-    #[inline]
-    fn add(&mut self, token: Token) -> Result<(), Rejected<Token>> {
-        match &mut self.vq {
-            Some(vq) => vq.add(token),
-            None => Err(Rejected {
-                token,
-                reason: Reason::Failed,
-            }),
-        }
-    }
-
-    #[cold]
-    fn stop_if_full(&mut self, reason: Reason, hctx: Hctx<'_, BlockDriver>, stats: &Stats) {
-        if reason == Reason::Full {
-            hctx.stop();
-            self.stopped = true;
-            stats.ring_full_stops.add(1);
-        }
-    }
-
-    #[inline]
-    fn kick(&mut self, stats: &Stats) -> Option<Kick> {
-        let kick = self.vq.as_mut()?.kick_prepare();
-        match kick {
-            Some(_) => stats.kicks.add(1),
-            None => stats.suppressed_kicks.add(1),
-        }
-        kick
-    }
-
-    #[inline]
-    fn collect(
-        &mut self,
-        suppress: Suppress,
-        budget: u32,
-        done: &mut RequestList<BlockDriver, Done>,
-    ) -> Option<Pass> {
-        let vq = self.vq.as_mut()?;
-        Some(self.handler.run(vq, suppress, budget, |used| {
-            done.push(used.token.returned());
-        }))
-    }
-}
-
-impl completion::Ring for Virtqueue<Token> {
-    type Buf = Used<Token>;
-
-    #[inline]
-    fn disable_cb(&mut self) {
-        Virtqueue::disable_cb(self);
-    }
-
-    #[inline]
-    fn enable_cb(&mut self) -> bool {
-        Virtqueue::enable_cb(self)
-    }
-
-    #[inline]
-    fn enable_cb_delayed(&mut self) -> bool {
-        Virtqueue::enable_cb_delayed(self)
-    }
-
-    #[inline]
-    fn get_buf(&mut self) -> Option<Used<Token>> {
-        Virtqueue::get_buf(self)
+        self.ring.lock().is_owed()
     }
 }
 
@@ -347,53 +259,5 @@ fn status_of(reason: Reason) -> Status {
     match reason {
         Reason::Full | Reason::Resource => Status::Resource,
         Reason::Failed => Status::IoError,
-    }
-}
-
-impl Operations for BlockDriver {
-    type Device = BlockDevice;
-    type Queue = Polled<Queue>;
-    type RequestData = Frame<{ request::HEADER }, { request::TRAILER }>;
-
-    fn queue(device: &BlockDevice, index: u32) -> Result<Arc<Polled<Queue>>> {
-        device.queue(index).cloned().ok_or(ENODEV)
-    }
-
-    fn irq_device(device: &BlockDevice) -> &device::Device {
-        device.as_ref()
-    }
-
-    fn new_request_data(_device: &BlockDevice) -> impl PinInit<Self::RequestData, Error> {
-        Frame::new()
-    }
-
-    #[inline]
-    fn queue_rq(
-        hctx: Hctx<'_, Self>,
-        request: Request<Self, Idle>,
-        last: bool,
-    ) -> Result<(), Refusal> {
-        hctx.queue().submit(hctx, request, last)
-    }
-
-    fn commit_rqs(hctx: Hctx<'_, Self>) {
-        hctx.queue().commit();
-    }
-
-    fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>) {
-        hctx.queue().submit_list(hctx, requests);
-    }
-
-    fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>) {
-        rescue(hctx.queue(), request);
-    }
-
-    #[inline]
-    fn status(request: &Request<Self, Done>) -> Status {
-        match request::decode(request.trailer()) {
-            Outcome::Ok => Status::Ok,
-            Outcome::Unsupported => Status::NotSupported,
-            Outcome::Failed => Status::IoError,
-        }
     }
 }

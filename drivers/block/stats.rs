@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The counters of a queue, and their files in debugfs.
-//!
-//! Each queue has a file `/sys/kernel/debug/virtio_blk_rs/<disk>/queue<N>`: one counter a line, its
-//! name and its value, with the buckets of the histogram in one line. The counters start at 0 when
-//! the disk appears and are never reset.
+//! The counters of a queue. They start at 0 when the disk appears and are never reset.
 
 use crate::{
     completion::Pass,
     histogram::{bucket, BUCKETS},
-    queue::Queue,
 };
-use blk_mq::Polled;
 use kernel::{
-    debugfs::{self, Dir, Scope},
     fmt,
-    prelude::*,
-    str::CString,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        Arc,
-    },
+    sync::atomic::{Atomic, Relaxed},
 };
 
 /// A counter with one writer at a time: whoever has the queue's lock. Readers need no lock.
@@ -119,7 +107,9 @@ impl Stats {
         self.completions.add(pass.completions);
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes one counter a line, its name and its value, with the buckets of the histogram in one
+    /// line.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counters = [
             ("interrupts", &self.interrupts),
             ("empty_interrupts", &self.empty_interrupts),
@@ -141,49 +131,4 @@ impl Stats {
         }
         f.write_str("\n")
     }
-}
-
-/// The file of one queue.
-pub(crate) struct File {
-    name: CString,
-    queue: Arc<Polled<Queue>>,
-}
-
-impl debugfs::Writer for File {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.queue.stats().write(f)
-    }
-}
-
-/// The files of a disk's queues.
-#[pin_data]
-pub(crate) struct Directory {
-    files: KVec<File>,
-}
-
-/// The files of a disk, which are there until this is dropped.
-pub(crate) type Files = Pin<KBox<Scope<Directory>>>;
-
-/// Makes the files of the disk `name` below `root`.
-pub(crate) fn files(root: &Dir, name: &CStr, queues: &[Arc<Polled<Queue>>]) -> Result<Files> {
-    let mut files = KVec::with_capacity(queues.len(), GFP_KERNEL)?;
-    for (index, queue) in queues.iter().enumerate() {
-        let file = File {
-            name: CString::try_from_fmt(fmt!("queue{index}"))?,
-            queue: queue.clone(),
-        };
-        files.push(file, GFP_KERNEL)?;
-    }
-    KBox::pin_init(
-        root.scope(
-            try_pin_init!(Directory { files }? Error),
-            name,
-            |directory, dir| {
-                for file in &directory.files {
-                    dir.read_only_file(&file.name, file);
-                }
-            },
-        ),
-        GFP_KERNEL,
-    )
 }

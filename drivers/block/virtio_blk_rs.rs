@@ -8,11 +8,14 @@
 //! | `device` | a device: probe, remove, change of capacity |
 //! | `config` | its feature bits and the fields of its configuration space |
 //! | `limits` | what the disk can do, out of those fields (pure) |
+//! | `operations` | what the block layer calls |
 //! | `queue` | a queue: submission and completion |
+//! | `ring` | what a queue's lock guards |
 //! | `request` | header and status on the ring (pure) |
 //! | `completion` | the completion protocol (pure) |
 //! | `suppress` | the mode of interrupt suppression (pure) |
-//! | `stats`, `histogram` | counters (the buckets are pure), and their debugfs files |
+//! | `stats`, `histogram` | a queue's counters (the buckets are pure) |
+//! | `debugfs` | their files |
 //! | `sysfs` | the disk's own attributes |
 //! | `index`, `name` | a free `vdX` (the letters are pure) |
 
@@ -27,10 +30,13 @@ pub mod request;
 pub mod suppress;
 
 mod config;
+mod debugfs;
 mod device;
 mod index;
+mod operations;
 mod params;
 mod queue;
+mod ring;
 mod stats;
 mod sysfs;
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the block layer calls.
+
+use crate::{
+    device::{BlockDevice, BlockDriver},
+    queue::{self, Queue},
+    request::{self, Kind, Outcome},
+};
+use blk_mq::{
+    Done, Expired, Frame, Hctx, Idle, Operations, Polled, Refusal, Request, RequestList, Status,
+};
+use kernel::{device, prelude::*, sync::Arc};
+
+// The pure file spells out what the specification says; so does the C header.
+const _: () = {
+    assert!(request::HEADER == size_of::<bindings_ext::virtio_blk_outhdr>());
+    assert!(Kind::In as u32 == bindings_ext::VIRTIO_BLK_T_IN);
+    assert!(Kind::Out as u32 == bindings_ext::VIRTIO_BLK_T_OUT);
+    assert!(Kind::Flush as u32 == bindings_ext::VIRTIO_BLK_T_FLUSH);
+};
+
+impl Operations for BlockDriver {
+    type Device = BlockDevice;
+    type Queue = Polled<Queue>;
+    type RequestData = Frame<{ request::HEADER }, { request::TRAILER }>;
+
+    fn queue(device: &BlockDevice, index: u32) -> Result<Arc<Polled<Queue>>> {
+        device.queue(index).cloned().ok_or(ENODEV)
+    }
+
+    fn irq_device(device: &BlockDevice) -> &device::Device {
+        device.as_ref()
+    }
+
+    fn new_request_data(_device: &BlockDevice) -> impl PinInit<Self::RequestData, Error> {
+        Frame::new()
+    }
+
+    #[inline]
+    fn queue_rq(
+        hctx: Hctx<'_, Self>,
+        request: Request<Self, Idle>,
+        last: bool,
+    ) -> Result<(), Refusal> {
+        hctx.queue().submit(hctx, request, last)
+    }
+
+    fn commit_rqs(hctx: Hctx<'_, Self>) {
+        hctx.queue().commit();
+    }
+
+    fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>) {
+        hctx.queue().submit_list(hctx, requests);
+    }
+
+    fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>) {
+        queue::rescue(hctx.queue(), request);
+    }
+
+    #[inline]
+    fn status(request: &Request<Self, Done>) -> Status {
+        match request::decode(request.trailer()) {
+            Outcome::Ok => Status::Ok,
+            Outcome::Unsupported => Status::NotSupported,
+            Outcome::Failed => Status::IoError,
+        }
+    }
+}
