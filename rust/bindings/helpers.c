@@ -7,6 +7,11 @@ void ext_virtio_device_ready(struct virtio_device *vdev)
 	virtio_device_ready(vdev);
 }
 
+void ext_virtio_synchronize_cbs(struct virtio_device *vdev)
+{
+	virtio_synchronize_cbs(vdev);
+}
+
 bool ext_virtio_is_little_endian(struct virtio_device *vdev)
 {
 	return virtio_is_little_endian(vdev);

@@ -10,6 +10,7 @@
 #include <linux/virtio_config.h>
 
 void ext_virtio_device_ready(struct virtio_device *vdev);
+void ext_virtio_synchronize_cbs(struct virtio_device *vdev);
 bool ext_virtio_is_little_endian(struct virtio_device *vdev);
 bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool is_error,
 			     void (*complete)(struct io_comp_batch *iob));

@@ -62,8 +62,8 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
     pub fn new() -> impl PinInit<Self, Error> {
         let init = |slot: *mut Self| {
             // SAFETY: `slot` is valid for writes, and all-zero is a valid value of every field. The
-            // memory is that of a `struct request`: allocated from pages, so `sg_init_one()` may
-            // take its address.
+            // memory is behind a `struct request`: from pages or `kmalloc()`, so `sg_init_one()`
+            // may take its address.
             unsafe {
                 slot.write_bytes(0, 1);
                 bindings::sg_init_one(

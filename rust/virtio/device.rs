@@ -147,11 +147,20 @@ impl Device {
         }
     }
 
-    /// Resets the device: it forgets all buffers, and no callback runs when this returns. Process
-    /// context; may sleep. C function: `virtio_reset_device()`.
+    /// Resets the device: it forgets all buffers. Callbacks that run already have ended when this
+    /// returns. Process context; may sleep. C functions: `virtio_reset_device()`,
+    /// `virtio_synchronize_cbs()`.
     pub(crate) fn reset(&self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::virtio_reset_device(self.as_raw()) };
+        self.synchronize_callbacks();
+    }
+
+    /// Waits for the end of callbacks that run. Process context; may sleep.
+    pub(crate) fn synchronize_callbacks(&self) {
+        // Not all transports do this when they reset a device.
+        // SAFETY: By the type invariant.
+        unsafe { bindings::ext_virtio_synchronize_cbs(self.as_raw()) };
     }
 
     /// The status byte (virtio 1.2, section 2.1 "Device Status Field"). Process context.

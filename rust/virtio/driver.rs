@@ -199,8 +199,9 @@ impl<T: Driver> Adapter<T> {
         }
         let ptr = Self::slot(device).xchg(core::ptr::null_mut(), Full);
         if !ptr.is_null() {
-            // SAFETY: `Probe::attach()` made the pointer from a pinned box. The device was reset, so
-            // no callback runs, and the work was cancelled or never queued.
+            device.synchronize_callbacks();
+            // SAFETY: `Probe::attach()` made the pointer from a pinned box. Callbacks that saw it
+            // have ended, further ones do not see it, and the work was cancelled or never queued.
             drop(Pin::from(unsafe { KBox::from_raw(ptr) }));
         }
     }
