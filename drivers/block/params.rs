@@ -46,8 +46,8 @@ pub(crate) struct UpTo<const MAX: u32>(pub(crate) u32);
 
 impl<const MAX: u32> Value for UpTo<MAX> {
     const RANGE: &'static str = match MAX {
-        MAX_QUEUES => "0 to 65535",
-        MAX_DEPTH => "0 to 10240",
+        MAX_QUEUES => "the numbers from 0 to 65535",
+        MAX_DEPTH => "the numbers from 0 to 10240",
         _ => panic!("a maximum without a text"),
     };
 

@@ -32,7 +32,7 @@ impl Attribute<BlockDriver> for SuppressFile {
         let Some(suppress) = Suppress::parse(text) else {
             dev_err!(
                 device.as_ref(),
-                "suppress: '{}' is out of range; use one of: {}\n",
+                "suppress: '{}' is out of range; write one of: {}\n",
                 BStr::from_bytes(text.trim_ascii()),
                 Suppress::RANGE
             );

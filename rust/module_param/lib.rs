@@ -27,7 +27,7 @@ const __LOG_PREFIX: &[u8] = b"virtio_blk_rs\0";
 
 /// The type of a parameter.
 pub trait Value: Sized + Copy + 'static {
-    /// What may be written, for messages: `off, loop, delayed` or `0 to 10240`.
+    /// What may be written, for messages: `off, loop, delayed` or `the numbers from 0 to 9`.
     const RANGE: &'static str;
 
     /// Parses what was written, with or without a newline behind it.
@@ -98,7 +98,7 @@ impl<V: Value> Param<V> {
             }
             None => {
                 pr_err!(
-                    "parameter {}: '{}' is out of range; use one of: {}\n",
+                    "parameter {}: '{}' is out of range; write one of: {}\n",
                     BStr::from_bytes(name.to_bytes()),
                     BStr::from_bytes(text.trim_ascii()),
                     V::RANGE
