@@ -8,8 +8,7 @@ use crate::guest::Guest;
 use crate::host;
 use crate::memory::Explored;
 use crate::mutants::Protocol;
-use crate::virtqueue::{Request, Virtqueue};
-use crate::vring::{Layout, Vring};
+use crate::virtqueue::{self, Layout, Request};
 use loom::thread;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
@@ -58,11 +57,7 @@ pub struct Scenario {
 impl Default for Scenario {
     fn default() -> Self {
         Self {
-            layout: Layout {
-                size: 4,
-                start: 0,
-                event_idx: true,
-            },
+            layout: Layout::default(),
             requests: 2,
             upfront: 2,
             submitter: Cpu::Same,
@@ -141,11 +136,10 @@ fn execute<P: Protocol>(scenario: &Arc<Scenario>, protocol: P, coverage: &Arc<Co
         completed: Arc::default(),
         coverage: coverage.clone(),
     };
-    let vring = Rc::new(Vring::<Explored>::new(scenario.layout));
-    let virtqueue = Virtqueue::new(vring.clone(), scenario.fault);
+    let (driver, device) = virtqueue::new::<Explored>(scenario.layout, scenario.fault);
     let guest = Rc::new(Guest::new(
         scenario.clone(),
-        virtqueue,
+        driver,
         protocol,
         observer.clone(),
     ));
@@ -154,7 +148,7 @@ fn execute<P: Protocol>(scenario: &Arc<Scenario>, protocol: P, coverage: &Arc<Co
     let (irq, kick) = (guest.irq.clone(), guest.kick.clone());
     let host = thread::spawn({
         let scenario = scenario.clone();
-        move || host::run(&scenario, vring, &irq, &kick, &observer)
+        move || host::run(&scenario, device, &irq, &kick, &observer)
     });
     guest.kick.belongs_to(host.thread());
     if scenario.continuation == Cpu::Other {

@@ -8,9 +8,8 @@ use crate::driver::suppress::Suppress;
 use crate::explore::{Coverage, Cpu, Observer, Scenario};
 use crate::fault::Fault;
 use crate::line::{Line, DONE, OWED, SIGNAL};
-use crate::memory::Explored;
 use crate::mutants::Protocol;
-use crate::virtqueue::{Interrupt, Request, Virtqueue};
+use crate::virtqueue::{Driver, Interrupt, Request};
 use loom::sync::atomic::AtomicBool;
 use loom::sync::Mutex;
 use std::rc::Rc;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 
 /// What the queue's lock guards.
 struct Queue<P> {
-    virtqueue: Virtqueue<Explored>,
+    virtqueue: Box<dyn Driver>,
     protocol: P,
     /// The next request to submit.
     next: Request,
@@ -31,7 +30,7 @@ struct Queue<P> {
 pub struct Guest<P> {
     scenario: Arc<Scenario>,
     queue: Mutex<Queue<P>>,
-    interrupt: Interrupt<Explored>,
+    interrupt: Box<dyn Interrupt>,
     switched: AtomicBool,
     observer: Observer,
     /// From the device to the CPU that takes the interrupts.
@@ -48,7 +47,7 @@ impl<P: Protocol> Guest<P> {
     /// A guest that has submitted its first requests.
     pub fn new(
         scenario: Arc<Scenario>,
-        mut virtqueue: Virtqueue<Explored>,
+        mut virtqueue: Box<dyn Driver>,
         protocol: P,
         observer: Observer,
     ) -> Self {
@@ -59,7 +58,7 @@ impl<P: Protocol> Guest<P> {
             );
         }
         Self {
-            interrupt: virtqueue.interrupt_line(),
+            interrupt: virtqueue.interrupt(),
             queue: Mutex::new(Queue {
                 virtqueue,
                 protocol,

@@ -3,25 +3,21 @@
 //! The host of a loom model: a device on a thread of its own, which completes every request and
 //! raises the interrupt whenever the rules ask for it.
 
-use crate::device::{Device, Taken};
 use crate::explore::{Coverage, Observer, Scenario};
 use crate::line::{Line, DONE, SIGNAL};
-use crate::memory::Explored;
-use crate::vring::Vring;
-use std::rc::Rc;
+use crate::virtqueue::{Device, Taken};
 
 /// Runs the device until all requests of `scenario` are completed.
 pub fn run(
     scenario: &Scenario,
-    vring: Rc<Vring<Explored>>,
+    mut device: Box<dyn Device>,
     irq: &Line,
     kick: &Line,
     observer: &Observer,
 ) {
-    let mut device = Device::new(vring, scenario.fault);
     let mut left = usize::from(scenario.requests);
     while left > 0 {
-        let batch = take_batch(&mut device, scenario);
+        let batch = take_batch(&mut *device, scenario);
         if batch.is_empty() {
             kick.wait();
             continue;
@@ -39,7 +35,7 @@ pub fn run(
     irq.raise(DONE);
 }
 
-fn take_batch(device: &mut Device<Explored>, scenario: &Scenario) -> Vec<Taken> {
+fn take_batch(device: &mut dyn Device, scenario: &Scenario) -> Vec<Taken> {
     let mut batch = Vec::new();
     while batch.len() < scenario.batch {
         match device.take() {

@@ -1,208 +1,142 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The driver's half of a split virtqueue: what the protocol runs on.
-//!
-//! Store for store and barrier for barrier the code of drivers/virtio/virtio_ring.c, whose function
-//! is named at each method. Left out: descriptor chains, mapping, and the decision whether to kick.
+//! A virtqueue: the driver's half, on which the protocol runs, and the device's half, which share
+//! rings of either format.
 
 use crate::driver::completion::Ring;
 use crate::fault::Fault;
-use crate::memory::{Memory, Slot, Word};
-use crate::vring::{Vring, NO_INTERRUPT};
-use std::rc::Rc;
-use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use crate::memory::Memory;
+use crate::{packed, split};
 
 /// The number of a request, counted from 0.
 pub type Request = u16;
 
-/// What `vring_interrupt()` touches without the queue's lock.
-pub struct Unlocked<M: Memory> {
-    last_used_idx: M::Word,
-    event_triggered: M::Word,
+/// The format of the rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A descriptor table, an available ring and a used ring.
+    Split,
+    /// One ring of descriptors that go to and fro (`VIRTIO_F_RING_PACKED`).
+    Packed,
 }
 
-/// Everything that the queue's lock guards.
-pub struct Virtqueue<M: Memory> {
-    vring: Rc<Vring<M>>,
-    unlocked: Rc<Unlocked<M>>,
-    avail_idx: u16,
-    no_interrupt: bool,
-    in_flight: Vec<Option<Request>>,
-    fault: Option<Fault>,
+/// How a virtqueue is set up before driver and device start.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The format.
+    pub format: Format,
+    /// Entries of each ring, a power of two.
+    pub size: u16,
+    /// The first value of all indices of a split ring: 0 for a fresh queue, others bring the wrap
+    /// nearer. A packed ring wraps at its size anyway.
+    pub start: u16,
+    /// `VIRTIO_RING_F_EVENT_IDX` was negotiated.
+    pub event_idx: bool,
 }
 
-impl<M: Memory> Virtqueue<M> {
-    /// A fresh queue, whose callbacks are on.
-    pub fn new(vring: Rc<Vring<M>>, fault: Option<Fault>) -> Self {
-        let layout = vring.layout();
+impl Default for Layout {
+    fn default() -> Self {
         Self {
-            unlocked: Rc::new(Unlocked {
-                last_used_idx: M::Word::new(layout.start),
-                event_triggered: M::Word::new(0),
-            }),
-            avail_idx: layout.start,
-            no_interrupt: false,
-            in_flight: vec![None; usize::from(layout.size)],
-            vring,
-            fault,
+            format: Format::Split,
+            size: 4,
+            start: 0,
+            event_idx: true,
         }
     }
+}
 
-    /// The half of the queue that an interrupt looks at before it has the lock.
-    pub fn interrupt_line(&self) -> Interrupt<M> {
-        Interrupt {
-            vring: self.vring.clone(),
-            unlocked: self.unlocked.clone(),
-        }
-    }
+/// Which signals the driver has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// None: callbacks are off.
+    None,
+    /// One for each completion.
+    Every,
+    /// One for the completion that comes so many after the next that the driver takes.
+    At(u16),
+}
 
-    /// Hands `request` to the device; `false` if the ring is full.
-    /// C functions: `virtqueue_add_split()`, without the kick.
-    pub fn add(&mut self, request: Request) -> bool {
-        let Some(free) = self.in_flight.iter().position(Option::is_none) else {
-            return false;
-        };
-        self.in_flight[free] = Some(request);
-        let head = free as u16;
-        self.vring.desc(head).write(request);
-        self.vring.avail(self.avail_idx).write(head);
-        M::fence(Release);
-        self.avail_idx = self.avail_idx.wrapping_add(1);
-        self.vring.avail_idx.store(self.avail_idx);
-        true
-    }
-
-    /// Whether the driver asked for a signal that the device will send: callbacks are on, and with
-    /// EVENT_IDX the buffer asked for is one in flight, or the next one if none is.
-    pub fn callbacks_on(&self) -> bool {
-        if self.no_interrupt {
-            return false;
-        }
-        if !self.vring.layout().event_idx {
-            return self.vring.avail_flags.load() & NO_INTERRUPT == 0;
-        }
-        let distance = self.vring.used_event.load().wrapping_sub(self.last_used());
-        distance < self.outstanding().max(1)
-    }
+/// The driver's half; everything that the queue's lock guards.
+pub trait Driver: Ring<Buf = Request> {
+    /// Hands `request` to the device, without a kick; `false` if the ring is full.
+    fn add(&mut self, request: Request) -> bool;
 
     /// The buffers that the driver has not got back yet.
-    pub fn outstanding(&self) -> u16 {
-        self.avail_idx.wrapping_sub(self.last_used())
-    }
+    fn outstanding(&self) -> u16;
 
-    fn last_used(&self) -> u16 {
-        self.unlocked.last_used_idx.load()
-    }
+    /// What the driver has asked for.
+    fn wish(&self) -> Wish;
 
-    fn has(&self, fault: Fault) -> bool {
-        self.fault == Some(fault)
-    }
+    /// The part of the queue that an interrupt looks at before it has the lock.
+    fn interrupt(&self) -> Box<dyn Interrupt>;
 
-    fn clear_no_interrupt(&mut self) {
-        if self.unlocked.event_triggered.load() != 0 {
-            self.unlocked.event_triggered.store(0);
-        }
-        if self.no_interrupt {
-            self.no_interrupt = false;
-            if !self.vring.layout().event_idx {
-                self.vring.avail_flags.store(0);
-            }
+    /// Whether the device will meet the driver's wish: what it asks for is in flight, or the next
+    /// buffer if none is.
+    fn callbacks_on(&self) -> bool {
+        match self.wish() {
+            Wish::None => false,
+            Wish::Every => true,
+            Wish::At(distance) => distance < self.outstanding().max(1),
         }
     }
 }
 
-impl<M: Memory> Ring for Virtqueue<M> {
+/// What an interrupt does without the queue's lock.
+pub trait Interrupt {
+    /// Whether the interrupt is for this queue. C function: `vring_interrupt()`, up to the callback.
+    fn arrives(&self) -> bool;
+}
+
+/// A request that the device has taken and not returned yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// The identity of the buffer.
+    pub id: u16,
+    /// The request's number, as its descriptor says.
+    pub request: Request,
+}
+
+/// The device's half.
+pub trait Device {
+    /// Takes the next available request.
+    fn take(&mut self) -> Option<Taken>;
+
+    /// Returns a request to the driver.
+    fn complete(&mut self, taken: Taken);
+
+    /// Whether what was completed since the last call is to be signalled.
+    fn must_signal(&mut self) -> bool;
+}
+
+/// The two halves of a fresh virtqueue, whose callbacks are on.
+pub fn new<M: Memory>(layout: Layout, fault: Option<Fault>) -> (Box<dyn Driver>, Box<dyn Device>) {
+    match layout.format {
+        Format::Split => split::new::<M>(layout, fault),
+        Format::Packed => packed::new::<M>(layout, fault),
+    }
+}
+
+/// Whether moving an index from `old` to `new` passes `event`. C function: `vring_need_event()`.
+pub fn need_event(event: u16, new: u16, old: u16) -> bool {
+    new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+}
+
+impl Ring for Box<dyn Driver> {
     type Buf = Request;
 
-    /// C function: `virtqueue_disable_cb_split()`.
     fn disable_cb(&mut self) {
-        if self.no_interrupt {
-            return;
-        }
-        self.no_interrupt = true;
-        if self.unlocked.event_triggered.load() != 0 {
-            return;
-        }
-        if self.vring.layout().event_idx {
-            self.vring.used_event.store(0);
-        } else {
-            self.vring.avail_flags.store(NO_INTERRUPT);
-        }
+        (**self).disable_cb();
     }
 
-    /// C functions: `virtqueue_enable_cb_prepare_split()`, `virtqueue_poll()`.
     fn enable_cb(&mut self) -> bool {
-        let last_used = self.last_used();
-        let early = self
-            .has(Fault::LookBeforeEnable)
-            .then(|| self.vring.used_idx.load());
-        self.clear_no_interrupt();
-        self.vring.used_event.store(last_used);
-        if !self.has(Fault::EnableWithoutFence) {
-            M::fence(SeqCst);
-        }
-        last_used == early.unwrap_or_else(|| self.vring.used_idx.load())
+        (**self).enable_cb()
     }
 
-    /// C function: `virtqueue_enable_cb_delayed_split()`.
     fn enable_cb_delayed(&mut self) -> bool {
-        let last_used = self.last_used();
-        self.clear_no_interrupt();
-        let bufs = if self.has(Fault::DelayedTooFar) {
-            self.outstanding()
-        } else {
-            (u32::from(self.outstanding()) * 3 / 4) as u16
-        };
-        self.vring.used_event.store(last_used.wrapping_add(bufs));
-        if !self.has(Fault::DelayedWithoutFence) {
-            M::fence(SeqCst);
-        }
-        self.vring.used_idx.load().wrapping_sub(last_used) <= bufs
+        (**self).enable_cb_delayed()
     }
 
-    /// C function: `virtqueue_get_buf_ctx_split()`.
     fn get_buf(&mut self) -> Option<Request> {
-        let last_used = self.last_used();
-        if last_used == self.vring.used_idx.load() {
-            return None;
-        }
-        if !self.has(Fault::GetBufWithoutReadBarrier) {
-            M::fence(Acquire);
-        }
-        let head = self.vring.used(last_used).read();
-        let request = self
-            .in_flight
-            .get_mut(usize::from(head))
-            .and_then(Option::take);
-        let request = request.expect("double completion: the buffer was not in flight");
-        let next = last_used.wrapping_add(1);
-        self.unlocked.last_used_idx.store(next);
-        if !self.no_interrupt && !self.has(Fault::GetBufDoesNotRearm) {
-            self.vring.used_event.store(next);
-            if !self.has(Fault::RearmWithoutFence) {
-                M::fence(SeqCst);
-            }
-        }
-        Some(request)
-    }
-}
-
-/// What an interrupt sees of the queue.
-pub struct Interrupt<M: Memory> {
-    vring: Rc<Vring<M>>,
-    unlocked: Rc<Unlocked<M>>,
-}
-
-impl<M: Memory> Interrupt<M> {
-    /// Whether the interrupt is for this queue; without the queue's lock.
-    /// C function: `vring_interrupt()`, up to the callback.
-    pub fn arrives(&self) -> bool {
-        if self.unlocked.last_used_idx.load() == self.vring.used_idx.load() {
-            return false;
-        }
-        if self.vring.layout().event_idx {
-            self.unlocked.event_triggered.store(1);
-        }
-        true
+        (**self).get_buf()
     }
 }

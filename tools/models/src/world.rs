@@ -3,15 +3,12 @@
 //! Driver and device in a single thread, for long schedules: the device acts between the steps of
 //! the protocol, as a script tells it.
 
-use crate::device::{Device, Taken};
 use crate::driver::completion::{End, Handler, Pass, Ring};
 use crate::driver::suppress::Suppress;
 use crate::fault::Fault;
-use crate::memory::{Plain, Word};
-use crate::virtqueue::{Interrupt, Request, Virtqueue};
-use crate::vring::{Layout, Vring};
+use crate::memory::Plain;
+use crate::virtqueue::{self, Device, Driver, Interrupt, Layout, Request, Taken, Wish};
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 /// At which steps of a pass the device acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +23,7 @@ pub enum Pace {
 
 /// The device and the interrupt that it raised.
 pub struct Host {
-    device: Device<Plain>,
+    device: Box<dyn Device>,
     held: VecDeque<Taken>,
     /// The requests in the order of their completion.
     pub completed: Vec<Request>,
@@ -74,7 +71,7 @@ impl Host {
 
 /// A virtqueue before whose operations the device acts.
 struct Interposed<'a> {
-    virtqueue: &'a mut Virtqueue<Plain>,
+    virtqueue: &'a mut Box<dyn Driver>,
     host: &'a mut Host,
 }
 
@@ -108,9 +105,8 @@ impl Ring for Interposed<'_> {
 
 /// A guest and a host.
 pub struct World {
-    vring: Rc<Vring<Plain>>,
-    virtqueue: Virtqueue<Plain>,
-    interrupt: Interrupt<Plain>,
+    virtqueue: Box<dyn Driver>,
+    interrupt: Box<dyn Interrupt>,
     handler: Handler,
     next: Request,
     /// The host.
@@ -140,15 +136,14 @@ impl World {
         script: Vec<u8>,
         fault: Option<Fault>,
     ) -> Self {
-        let vring = Rc::new(Vring::new(layout));
-        let virtqueue = Virtqueue::new(vring.clone(), fault);
+        let (virtqueue, device) = virtqueue::new::<Plain>(layout, fault);
         Self {
-            interrupt: virtqueue.interrupt_line(),
+            interrupt: virtqueue.interrupt(),
             virtqueue,
             handler: Handler::new(),
             next: 0,
             host: Host {
-                device: Device::new(vring.clone(), fault),
+                device,
                 held: VecDeque::new(),
                 completed: Vec::new(),
                 pending: false,
@@ -161,7 +156,6 @@ impl World {
             mode,
             budget: u32::MAX,
             owed: false,
-            vring,
         }
     }
 
@@ -208,15 +202,12 @@ impl World {
 
     /// Whether the device will signal if it completes all that it has.
     pub fn signal_is_coming(&self) -> bool {
-        let ahead = match self.vring.layout().event_idx {
-            true => self
-                .vring
-                .used_event
-                .load()
-                .wrapping_sub(self.vring.used_idx.load()),
-            false => 0,
-        };
-        self.virtqueue.callbacks_on() && ahead < self.in_device()
+        let (unseen, in_device) = (self.unseen(), self.in_device());
+        match self.virtqueue.wish() {
+            Wish::None => false,
+            Wish::Every => in_device > 0,
+            Wish::At(distance) => (unseen..unseen + in_device).contains(&distance),
+        }
     }
 
     fn pass(&mut self) -> Pass {

@@ -7,18 +7,17 @@ use models::driver::suppress::Suppress::{self, Delayed, Loop, Off};
 use models::explore::{explore, Cpu, Scenario};
 use models::fault::Fault;
 use models::mutants::{Bug, Mutant};
-use models::vring::Layout;
+use models::virtqueue::{Format, Layout};
 
-/// Four requests, of which the device completes one at a time.
+/// Three requests, of which the device completes one at a time.
 fn scenario(mode: Suppress, event_idx: bool) -> Scenario {
     Scenario {
         layout: Layout {
-            size: 4,
-            start: 0,
             event_idx,
+            ..Layout::default()
         },
-        requests: 4,
-        upfront: 4,
+        requests: 3,
+        upfront: 3,
         modes: vec![mode],
         preemptions: Some(2),
         ..Scenario::default()
@@ -140,44 +139,62 @@ fn a_wakeup_lost_before_the_end_is_found() {
     assert_bug_caught(Bug::RecheckIgnored, &scenario, "lost wakeup");
 }
 
+/// The same in a ring of either format.
+fn formats(scenario: Scenario) -> [Scenario; 2] {
+    [Format::Split, Format::Packed].map(|format| Scenario {
+        layout: Layout {
+            format,
+            ..scenario.layout
+        },
+        ..scenario.clone()
+    })
+}
+
+/// In a packed ring, only a pass of another mode begins to ask for signals at certain buffers.
+fn off_after_loop() -> Scenario {
+    Scenario {
+        modes: vec![Loop, Off],
+        ..scenario(Off, true)
+    }
+}
+
 #[test]
 fn every_barrier_of_the_driver_is_needed() {
     for event_idx in [false, true] {
-        let (looping, delayed) = (scenario(Loop, event_idx), scenario(Delayed, event_idx));
-        assert_fault_caught(Fault::EnableWithoutFence, looping.clone(), "lost wakeup");
-        assert_fault_caught(Fault::LookBeforeEnable, looping.clone(), "lost wakeup");
-        assert_fault_caught(Fault::DelayedWithoutFence, delayed, "lost wakeup");
-        assert_fault_caught(
-            Fault::GetBufWithoutReadBarrier,
-            looping,
-            "Causality violation",
-        );
+        for looping in formats(scenario(Loop, event_idx)) {
+            assert_fault_caught(Fault::EnableWithoutFence, looping.clone(), "lost wakeup");
+            assert_fault_caught(Fault::LookBeforeEnable, looping.clone(), "lost wakeup");
+            let symptom = "Causality violation";
+            assert_fault_caught(Fault::GetBufWithoutReadBarrier, looping, symptom);
+        }
+        for delayed in formats(scenario(Delayed, event_idx)) {
+            assert_fault_caught(Fault::DelayedWithoutFence, delayed, "lost wakeup");
+        }
     }
-    assert_fault_caught(Fault::RearmWithoutFence, scenario(Off, true), "lost wakeup");
+    for off in formats(off_after_loop()) {
+        assert_fault_caught(Fault::RearmWithoutFence, off, "lost wakeup");
+    }
 }
 
 #[test]
 fn asking_for_the_wrong_signal_is_seen_at_once() {
-    assert_fault_caught(
-        Fault::DelayedTooFar,
-        scenario(Delayed, true),
-        "callbacks on: false",
-    );
-    assert_fault_caught(
-        Fault::GetBufDoesNotRearm,
-        scenario(Off, true),
-        "callbacks on: false",
-    );
+    for delayed in formats(scenario(Delayed, true)) {
+        assert_fault_caught(Fault::DelayedTooFar, delayed, "callbacks on: false");
+    }
+    for off in formats(off_after_loop()) {
+        assert_fault_caught(Fault::GetBufDoesNotRearm, off, "callbacks on: false");
+    }
 }
 
 #[test]
 fn every_barrier_of_the_device_is_needed() {
     for event_idx in [false, true] {
         for mode in [Loop, Delayed] {
-            let scenario = scenario(mode, event_idx);
-            assert_fault_caught(Fault::DeviceWithoutFence, scenario.clone(), "lost wakeup");
-            let symptom = "Causality violation";
-            assert_fault_caught(Fault::DeviceWithoutWriteBarrier, scenario, symptom);
+            for scenario in formats(scenario(mode, event_idx)) {
+                assert_fault_caught(Fault::DeviceWithoutFence, scenario.clone(), "lost wakeup");
+                let symptom = "Causality violation";
+                assert_fault_caught(Fault::DeviceWithoutWriteBarrier, scenario, symptom);
+            }
         }
     }
 }

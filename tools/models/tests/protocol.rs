@@ -7,7 +7,7 @@
 use models::driver::completion::Handler;
 use models::driver::suppress::Suppress::{self, Delayed, Loop, Off};
 use models::explore::{explore, Coverage, Cpu, Scenario};
-use models::vring::Layout;
+use models::virtqueue::{Format, Layout};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -17,9 +17,8 @@ const NO_BUDGET: u32 = u32::MAX;
 fn scenario(requests: u16, mode: Suppress, event_idx: bool, budget: u32) -> Scenario {
     Scenario {
         layout: Layout {
-            size: 4,
-            start: 0,
             event_idx,
+            ..Layout::default()
         },
         requests,
         upfront: requests,
@@ -113,6 +112,37 @@ fn two_requests_by_event_idx_in_every_interleaving() {
     assert_two_requests_hold(true);
 }
 
+fn packed(event_idx: bool, size: u16) -> Layout {
+    Layout {
+        format: Format::Packed,
+        size,
+        event_idx,
+        ..Layout::default()
+    }
+}
+
+#[test]
+fn two_requests_in_a_packed_ring_in_every_interleaving() {
+    let scenarios = settings(&[NO_BUDGET]).map(|(mode, event_idx, budget)| Scenario {
+        layout: packed(event_idx, 4),
+        preemptions: None,
+        ..scenario(2, mode, event_idx, budget)
+    });
+    assert_holds("two requests, packed", scenarios);
+}
+
+#[test]
+fn four_requests_in_packed_rings() {
+    let scenarios = settings(&[1, NO_BUDGET]).flat_map(|(mode, event_idx, budget)| {
+        [(4, 4), (2, 2)].map(|(size, upfront)| Scenario {
+            layout: packed(event_idx, size),
+            upfront,
+            ..scenario(4, mode, event_idx, budget)
+        })
+    });
+    assert_holds("four requests, packed", scenarios);
+}
+
 #[test]
 fn three_requests_with_three_preemptions() {
     let scenarios = settings(&[2, NO_BUDGET]).map(|(mode, event_idx, budget)| Scenario {
@@ -146,9 +176,9 @@ fn indices_that_wrap() {
     let scenarios = settings(&[2, NO_BUDGET]).flat_map(|(mode, event_idx, budget)| {
         starts.map(|start| Scenario {
             layout: Layout {
-                size: 4,
                 start,
                 event_idx,
+                ..Layout::default()
             },
             ..scenario(4, mode, event_idx, budget)
         })
@@ -171,8 +201,8 @@ fn a_full_ring_that_is_refilled_after_each_pass() {
     let scenarios = settings(&[1, NO_BUDGET]).map(|(mode, event_idx, budget)| Scenario {
         layout: Layout {
             size: 2,
-            start: 0,
             event_idx,
+            ..Layout::default()
         },
         upfront: 2,
         ..scenario(4, mode, event_idx, budget)
@@ -212,7 +242,7 @@ fn a_mode_that_another_cpu_changes() {
 
 #[test]
 fn a_poller_on_another_cpu_goes_on() {
-    let scenarios = settings(&[1, 2]).map(|(mode, event_idx, budget)| Scenario {
+    let scenarios = settings(&[1]).map(|(mode, event_idx, budget)| Scenario {
         continuation: Cpu::Other,
         ..scenario(3, mode, event_idx, budget)
     });

@@ -6,7 +6,7 @@
 use models::driver::completion::{End, Pass};
 use models::driver::suppress::Suppress::{self, Delayed, Loop, Off};
 use models::fault::Fault;
-use models::vring::Layout;
+use models::virtqueue::{Format, Layout};
 use models::world::{Pace, World};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
@@ -40,7 +40,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn layouts() -> impl Strategy<Value = Layout> {
     let sizes = prop::sample::select(vec![1, 2, 4, 16, 256]);
     let starts = prop_oneof![Just(0), any::<u16>(), u16::MAX - 300..=u16::MAX];
-    (sizes, starts, any::<bool>()).prop_map(|(size, start, event_idx)| Layout {
+    let formats = prop::sample::select(vec![Format::Split, Format::Packed]);
+    (formats, sizes, starts, any::<bool>()).prop_map(|(format, size, start, event_idx)| Layout {
+        format,
         size,
         start,
         event_idx,
@@ -117,6 +119,7 @@ fn layout(event_idx: bool) -> Layout {
         size: 256,
         start: 1000,
         event_idx,
+        ..Layout::default()
     }
 }
 
@@ -264,7 +267,11 @@ fn broken_rings_are_noticed() {
         Fault::DeviceRepeats,
     ] {
         let broken = |schedule| run(schedule, Some(fault));
-        let outcome = TestRunner::new(config()).run(&schedules(), broken);
+        let unshrunk = ProptestConfig {
+            max_shrink_iters: 0,
+            ..config()
+        };
+        let outcome = TestRunner::new(unshrunk).run(&schedules(), broken);
         assert!(
             matches!(outcome, Err(TestError::Fail(..))),
             "{fault:?}: {outcome:?}"

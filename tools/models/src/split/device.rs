@@ -3,23 +3,15 @@
 //! The device's half of a split virtqueue, by the rules of the virtio specification, 2.7.7 and
 //! 2.7.10: it signals if the driver's wish, read after used.idx was moved, asks for it.
 
+use super::{Vring, NO_INTERRUPT};
 use crate::fault::Fault;
 use crate::memory::{Memory, Slot, Word};
-use crate::virtqueue::Request;
-use crate::vring::{need_event, Vring, NO_INTERRUPT};
+use crate::virtqueue::{self, need_event, Taken};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
-/// A request that the device has taken and not returned yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Taken {
-    head: u16,
-    /// The request's number, as its descriptor says.
-    pub request: Request,
-}
-
-/// The device's state.
-pub struct Device<M: Memory> {
+/// The device's half.
+pub(super) struct Half<M: Memory> {
     vring: Rc<Vring<M>>,
     last_avail: u16,
     used: u16,
@@ -28,9 +20,8 @@ pub struct Device<M: Memory> {
     fault: Option<Fault>,
 }
 
-impl<M: Memory> Device<M> {
-    /// A device at its start.
-    pub fn new(vring: Rc<Vring<M>>, fault: Option<Fault>) -> Self {
+impl<M: Memory> Half<M> {
+    pub(super) fn new(vring: Rc<Vring<M>>, fault: Option<Fault>) -> Self {
         let start = vring.layout().start;
         Self {
             vring,
@@ -41,8 +32,18 @@ impl<M: Memory> Device<M> {
         }
     }
 
-    /// Takes the next available request.
-    pub fn take(&mut self) -> Option<Taken> {
+    fn put(&mut self, taken: Taken) {
+        self.vring.used(self.used).write(taken.id);
+        if self.fault != Some(Fault::DeviceWithoutWriteBarrier) {
+            M::fence(Release);
+        }
+        self.used = self.used.wrapping_add(1);
+        self.vring.used_idx.store(self.used);
+    }
+}
+
+impl<M: Memory> virtqueue::Device for Half<M> {
+    fn take(&mut self) -> Option<Taken> {
         if self.vring.avail_idx.load() == self.last_avail {
             return None;
         }
@@ -50,28 +51,17 @@ impl<M: Memory> Device<M> {
         let head = self.vring.avail(self.last_avail).read();
         self.last_avail = self.last_avail.wrapping_add(1);
         let request = self.vring.desc(head).read();
-        Some(Taken { head, request })
+        Some(Taken { id: head, request })
     }
 
-    /// Returns a request to the driver.
-    pub fn complete(&mut self, taken: Taken) {
+    fn complete(&mut self, taken: Taken) {
         self.put(taken);
         if self.fault == Some(Fault::DeviceRepeats) {
             self.put(taken);
         }
     }
 
-    fn put(&mut self, taken: Taken) {
-        self.vring.used(self.used).write(taken.head);
-        if self.fault != Some(Fault::DeviceWithoutWriteBarrier) {
-            M::fence(Release);
-        }
-        self.used = self.used.wrapping_add(1);
-        self.vring.used_idx.store(self.used);
-    }
-
-    /// Whether what was completed since the last call is to be signalled.
-    pub fn must_signal(&mut self) -> bool {
+    fn must_signal(&mut self) -> bool {
         let (new, old) = (self.used, self.decided);
         self.decided = new;
         if new == old {
