@@ -40,6 +40,7 @@ mod tsc;
 mod virtiofs;
 
 pub use accel::{Accel, Chosen};
+pub use agent::JOB_DIR;
 pub use agent_client::{Output, Pending};
 pub use builder::VmBuilder;
 pub use console::Trouble;

@@ -13,6 +13,7 @@ use crate::qmp::Monitor;
 use crate::run_dir::RunDir;
 use crate::virtiofs::{self, Access};
 use anyhow::{anyhow, bail, Context, Result};
+use serde_json::json;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -206,6 +207,15 @@ impl Vm {
     /// QEMU's command line, for the record.
     pub fn command_line(&self) -> &str {
         &self.command_line
+    }
+
+    /// QEMU's version, such as `QEMU 11.1.3 (Debian 1:11.1.3+ds-1)`.
+    pub fn qemu_version(&self) -> Result<String> {
+        let version = self.monitor.execute("query-version", json!({}))?;
+        let part = |name: &str| version["qemu"][name].as_u64().unwrap_or_default();
+        let package = version["package"].as_str().unwrap_or_default().trim();
+        let number = format!("{}.{}.{}", part("major"), part("minor"), part("micro"));
+        Ok(format!("QEMU {number} ({package})").replace(" ()", ""))
     }
 
     /// The process number of QEMU.
