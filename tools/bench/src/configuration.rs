@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is compared: a driver with a way to suppress interrupts.
+
+use anyhow::{bail, Result};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+use vm::Driver;
+
+/// One column of the comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Configuration {
+    /// The kernel's own driver, whose loop cannot be changed.
+    C,
+    /// Ours, which never disables callbacks.
+    Off,
+    /// Ours, which disables callbacks while it drains.
+    Loop,
+    /// Ours, which asks for the next callback later.
+    Delayed,
+}
+
+impl Configuration {
+    /// The driver to load.
+    pub fn driver(self) -> Driver {
+        match self {
+            Self::C => Driver::C,
+            Self::Off | Self::Loop | Self::Delayed => Driver::Rust,
+        }
+    }
+
+    /// The value of our driver's parameter `suppress`.
+    pub fn suppress(self) -> Option<&'static str> {
+        match self {
+            Self::C => None,
+            Self::Off => Some("off"),
+            Self::Loop => Some("loop"),
+            Self::Delayed => Some("delayed"),
+        }
+    }
+
+    /// What a person reads in the table and in the picture.
+    pub fn label(self) -> String {
+        match self.suppress() {
+            None => "C".to_owned(),
+            Some(mode) => format!("Rust {mode}"),
+        }
+    }
+}
+
+impl FromStr for Configuration {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "c" => Ok(Self::C),
+            "off" => Ok(Self::Off),
+            "loop" => Ok(Self::Loop),
+            "delayed" => Ok(Self::Delayed),
+            _ => bail!("{text:?} is no configuration. Choose from c, off, loop and delayed"),
+        }
+    }
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.suppress().unwrap_or("c"))
+    }
+}
+
+impl Serialize for Configuration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The order in a round: each configuration comes first, second, ... equally often, so that a
+/// machine that grows slower or faster favours none.
+pub fn order(configurations: &[Configuration], round: u32) -> Vec<Configuration> {
+    let mut order = configurations.to_vec();
+    let shift = round as usize % order.len().max(1);
+    order.rotate_left(shift);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Configuration::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for configuration in [C, Off, Loop, Delayed] {
+            assert_eq!(
+                configuration.to_string().parse::<Configuration>().unwrap(),
+                configuration
+            );
+        }
+    }
+
+    #[test]
+    fn each_configuration_takes_each_place() {
+        let all = [C, Off, Loop, Delayed];
+        for place in 0..4 {
+            let mut seen: Vec<_> = (0..4).map(|round| order(&all, round)[place]).collect();
+            seen.sort();
+            assert_eq!(seen, all);
+        }
+    }
+}

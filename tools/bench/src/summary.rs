@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From the samples of all rounds to one row for each job and configuration.
+
+use crate::configuration::Configuration;
+use crate::kprobes::Calls;
+use crate::measure::Sample;
+use crate::statistics::{paired_ratios, Estimate};
+use serde_json::{json, Map, Value};
+use std::collections::BTreeMap;
+
+/// A figure of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Requests a second.
+    Iops,
+    /// MiB a second.
+    Bandwidth,
+    /// Mean completion latency, µs.
+    LatencyMean,
+    /// 99th percentile of the completion latency, µs.
+    LatencyP99,
+    /// User time, per cent of one processor.
+    User,
+    /// System time, per cent of one processor.
+    System,
+    /// Interrupts per 1,000 I/Os.
+    Interrupts,
+    /// Requests that an interrupt completes.
+    Completions,
+    /// Drains that an interrupt makes.
+    Drains,
+    /// Kicks per 1,000 I/Os.
+    Kicks,
+}
+
+impl Metric {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 10] = [
+        Self::Iops,
+        Self::Bandwidth,
+        Self::LatencyMean,
+        Self::LatencyP99,
+        Self::User,
+        Self::System,
+        Self::Interrupts,
+        Self::Completions,
+        Self::Drains,
+        Self::Kicks,
+    ];
+
+    /// Name of the field in run.json.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Iops => "iops",
+            Self::Bandwidth => "bw_mib_s",
+            Self::LatencyMean => "lat_mean_us",
+            Self::LatencyP99 => "lat_p99_us",
+            Self::User => "cpu_usr_pct",
+            Self::System => "cpu_sys_pct",
+            Self::Interrupts => "irq_per_kio",
+            Self::Completions => "completions_per_irq",
+            Self::Drains => "drains_per_irq",
+            Self::Kicks => "kicks_per_kio",
+        }
+    }
+
+    /// The figure of a run, if the run has it.
+    fn of(self, sample: &Sample, calls: Option<Calls>) -> Option<f64> {
+        let report = &sample.report;
+        let per = |count: u64, base: u64| (base > 0).then(|| count as f64 / base as f64);
+        let per_kio = |count: u64| per(count, report.ios).map(|ratio| ratio * 1e3);
+        let counters = sample.counters.as_ref();
+        match self {
+            Self::Iops => Some(report.iops),
+            Self::Bandwidth => Some(report.bytes_per_s / f64::from(1 << 20)),
+            Self::LatencyMean => Some(report.lat_mean_us),
+            Self::LatencyP99 => Some(report.lat_p99_us),
+            Self::User => Some(report.usr_pct),
+            Self::System => Some(report.sys_pct),
+            Self::Interrupts => per_kio(sample.interrupts),
+            Self::Completions => per(sample.completed, sample.interrupts),
+            Self::Drains => {
+                let counted = counters.map(|counters| counters.drains);
+                per(
+                    counted.or(calls.map(|calls| calls.disable))?,
+                    sample.interrupts,
+                )
+            }
+            Self::Kicks => {
+                let counted = counters.map(|counters| counters.kicks);
+                per_kio(counted.or(calls.map(|calls| calls.notify))?)
+            }
+        }
+    }
+
+    /// Whether the C driver's figure needs probes, which disturb all others.
+    fn needs_probes(self) -> bool {
+        matches!(self, Self::Drains | Self::Kicks)
+    }
+}
+
+/// What all rounds measured of one job with one configuration.
+#[derive(Debug, Default)]
+struct Series {
+    values: BTreeMap<Metric, Vec<Option<f64>>>,
+}
+
+/// Everything that has been measured.
+#[derive(Debug, Default)]
+pub struct Measurements {
+    series: BTreeMap<(String, Configuration), Series>,
+}
+
+/// One line of the result.
+#[derive(Debug)]
+pub struct Row {
+    /// fio's job.
+    pub job: String,
+    /// What was measured.
+    pub configuration: Configuration,
+    estimates: BTreeMap<Metric, Estimate>,
+    ratios: BTreeMap<Metric, Estimate>,
+    rounds: BTreeMap<Metric, Vec<Option<f64>>>,
+}
+
+impl Measurements {
+    /// Adds a measured run. Of the C driver it lacks what needs probes.
+    pub fn add(&mut self, job: &str, configuration: Configuration, sample: &Sample) {
+        for metric in Metric::ALL {
+            if sample.counters.is_some() || !metric.needs_probes() {
+                self.push(job, configuration, metric, metric.of(sample, None));
+            }
+        }
+    }
+
+    /// Adds what only a run with probes can tell of the C driver.
+    pub fn add_probed(
+        &mut self,
+        job: &str,
+        configuration: Configuration,
+        sample: &Sample,
+        calls: Calls,
+    ) {
+        for metric in Metric::ALL
+            .into_iter()
+            .filter(|metric| metric.needs_probes())
+        {
+            self.push(job, configuration, metric, metric.of(sample, Some(calls)));
+        }
+    }
+
+    fn push(
+        &mut self,
+        job: &str,
+        configuration: Configuration,
+        metric: Metric,
+        value: Option<f64>,
+    ) {
+        let series = self
+            .series
+            .entry((job.to_owned(), configuration))
+            .or_default();
+        series.values.entry(metric).or_default().push(value);
+    }
+
+    /// The rows, by job and configuration in the given order.
+    pub fn rows(&self, jobs: &[String], configurations: &[Configuration]) -> Vec<Row> {
+        let pairs = jobs
+            .iter()
+            .flat_map(|job| configurations.iter().map(move |c| (job, *c)));
+        pairs
+            .filter_map(|(job, configuration)| self.row(job, configuration))
+            .collect()
+    }
+
+    fn row(&self, job: &str, configuration: Configuration) -> Option<Row> {
+        let ours = self.series.get(&(job.to_owned(), configuration))?;
+        let theirs = self.series.get(&(job.to_owned(), Configuration::C));
+        let mut row = Row {
+            job: job.to_owned(),
+            configuration,
+            estimates: BTreeMap::new(),
+            ratios: BTreeMap::new(),
+            rounds: ours.values.clone(),
+        };
+        for (metric, values) in &ours.values {
+            let present: Vec<f64> = values.iter().copied().flatten().collect();
+            row.estimates
+                .extend(Estimate::of(&present).map(|estimate| (*metric, estimate)));
+            if let Some(theirs) = theirs.and_then(|theirs| theirs.values.get(metric)) {
+                let ratio = Estimate::of(&paired_ratios(values, theirs));
+                row.ratios.extend(ratio.map(|ratio| (*metric, ratio)));
+            }
+        }
+        Some(row)
+    }
+}
+
+impl Row {
+    /// The median of a figure over all rounds.
+    pub fn estimate(&self, metric: Metric) -> Option<Estimate> {
+        self.estimates.get(&metric).copied()
+    }
+
+    /// The median of its ratios to the C driver's in the same rounds.
+    pub fn ratio(&self, metric: Metric) -> Option<Estimate> {
+        self.ratios.get(&metric).copied()
+    }
+
+    /// The object in run.json.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("driver".into(), json!(self.configuration.driver().name()));
+        object.insert("suppress".into(), json!(self.configuration.suppress()));
+        object.insert("job".into(), json!(self.job));
+        let mut insert = |name: &str, estimate: Option<Estimate>| {
+            object.insert(name.into(), json!(estimate.map(|estimate| estimate.median)));
+            let interval = estimate.and_then(|estimate| estimate.ci95);
+            object.insert(format!("{name}_ci95"), json!(interval));
+        };
+        for metric in Metric::ALL {
+            insert(metric.field(), self.estimate(metric));
+        }
+        insert("ratio_to_c", self.ratio(Metric::Iops));
+        for metric in Metric::ALL.into_iter().skip(1) {
+            insert(
+                &format!("{}_ratio_to_c", metric.field()),
+                self.ratio(metric),
+            );
+        }
+        let rounds: Map<String, Value> = self
+            .rounds
+            .iter()
+            .map(|(metric, values)| (metric.field().to_owned(), json!(values)))
+            .collect();
+        object.insert("rounds".into(), rounds.into());
+        object.into()
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::fio::Report;
+    use vm::Counters;
+
+    fn sample(iops: f64, counters: Option<Counters>) -> Sample {
+        let report = Report {
+            ios: 1000,
+            iops,
+            bytes_per_s: iops * 4096.0,
+            lat_mean_us: 10.0,
+            lat_p99_us: 20.0,
+            usr_pct: 5.0,
+            sys_pct: 50.0,
+        };
+        Sample {
+            report,
+            interrupts: 250,
+            completed: 1000,
+            merged: 0,
+            counters,
+        }
+    }
+
+    /// One job, six rounds, the C driver and ours with `loop`.
+    pub fn measured() -> Measurements {
+        let mut measurements = Measurements::default();
+        for round in 1..=6 {
+            let noise = f64::from(round);
+            let c = sample(1000.0 * noise, None);
+            measurements.add("j", Configuration::C, &c);
+            let calls = Calls {
+                notify: 100,
+                disable: 300,
+            };
+            measurements.add_probed("j", Configuration::C, &c, calls);
+            let counters = Counters {
+                drains: 250,
+                kicks: 50,
+                ..Counters::default()
+            };
+            let ours = sample(1100.0 * noise, Some(counters));
+            measurements.add("j", Configuration::Loop, &ours);
+        }
+        measurements
+    }
+
+    #[test]
+    fn ratios_are_paired_so_that_common_noise_cancels() {
+        let rows = measured().rows(&["j".into()], &[Configuration::C, Configuration::Loop]);
+        let ratio = rows[1].ratio(Metric::Iops).unwrap();
+        assert!((ratio.median - 1.1).abs() < 1e-9);
+        let [low, high] = ratio.ci95.unwrap();
+        assert!(high - low < 1e-9);
+        assert_eq!(rows[1].ratio(Metric::Kicks).unwrap().median, 0.5);
+    }
+
+    #[test]
+    fn json_has_every_documented_field() {
+        let rows = measured().rows(&["j".into()], &[Configuration::Loop, Configuration::C]);
+        let (ours, c) = (rows[0].to_json(), rows[1].to_json());
+        assert_eq!(
+            (&ours["driver"], &ours["suppress"]),
+            (&json!("virtio_blk_rs"), &json!("loop"))
+        );
+        assert_eq!(
+            (&c["driver"], &c["suppress"]),
+            (&json!("virtio_blk"), &Value::Null)
+        );
+        assert_eq!(
+            (&ours["irq_per_kio"], &ours["completions_per_irq"]),
+            (&json!(250.0), &json!(4.0))
+        );
+        assert_eq!(
+            (&ours["drains_per_irq"], &c["drains_per_irq"]),
+            (&json!(1.0), &json!(1.2))
+        );
+        assert_eq!(
+            (&ours["kicks_per_kio"], &c["kicks_per_kio"]),
+            (&json!(50.0), &json!(100.0))
+        );
+        for metric in Metric::ALL {
+            assert!(ours[metric.field()].is_number(), "{metric:?}");
+            assert!(
+                ours[format!("{}_ci95", metric.field())].is_array(),
+                "{metric:?}"
+            );
+        }
+        assert_eq!(ours["rounds"]["iops"].as_array().unwrap().len(), 6);
+    }
+
+    #[test]
+    fn without_the_c_driver_there_is_no_ratio() {
+        let mut measurements = Measurements::default();
+        measurements.add(
+            "j",
+            Configuration::Off,
+            &sample(1.0, Some(Counters::default())),
+        );
+        let rows = measurements.rows(&["j".into()], &[Configuration::Off]);
+        assert_eq!(rows[0].ratio(Metric::Iops), None);
+        assert_eq!(rows[0].to_json()["ratio_to_c"], Value::Null);
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table that a person reads.
+
+use crate::statistics::Estimate;
+use crate::summary::{Metric, Row};
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+/// Columns after job and configuration: heading, what is shown, decimals.
+const COLUMNS: [(&str, Metric, usize); 10] = [
+    ("IOPS", Metric::Iops, 0),
+    ("MiB/s", Metric::Bandwidth, 1),
+    ("mean µs", Metric::LatencyMean, 0),
+    ("p99 µs", Metric::LatencyP99, 0),
+    ("usr %", Metric::User, 0),
+    ("sys %", Metric::System, 0),
+    ("irq/kIO", Metric::Interrupts, 1),
+    ("I/O/irq", Metric::Completions, 2),
+    ("drains/irq", Metric::Drains, 2),
+    ("kicks/kIO", Metric::Kicks, 1),
+];
+
+/// Lays the rows out, with the ratios of IOPS to the C driver's beside the IOPS.
+pub fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    let mut heading = vec!["job", "driver"];
+    for (index, (name, ..)) in COLUMNS.iter().enumerate() {
+        heading.push(name);
+        if index == 0 {
+            heading.extend(["of C", "95 %"]);
+        }
+    }
+    table.set_header(heading);
+    let mut last_job = "";
+    for row in rows {
+        let job = if row.job == last_job { "" } else { &row.job };
+        last_job = &row.job;
+        let mut cells = vec![job.to_owned(), row.configuration.label()];
+        for (index, (_, metric, decimals)) in COLUMNS.iter().enumerate() {
+            cells.push(median(row.estimate(*metric), *decimals));
+            if index == 0 {
+                let ratio = row.ratio(Metric::Iops);
+                cells.push(median(ratio, 2));
+                cells.push(interval(ratio));
+            }
+        }
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    table
+}
+
+fn median(estimate: Option<Estimate>, decimals: usize) -> String {
+    estimate.map_or_else(
+        || "–".to_owned(),
+        |estimate| number(estimate.median, decimals),
+    )
+}
+
+fn interval(estimate: Option<Estimate>) -> String {
+    match estimate.and_then(|estimate| estimate.ci95) {
+        Some([low, high]) => format!("{low:.2}–{high:.2}"),
+        None => "–".to_owned(),
+    }
+}
+
+/// Rounds, with a comma between thousands.
+fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let (sign, digits) = whole.split_at(usize::from(whole.starts_with('-')));
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{sign}{grouped}{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(number(1234567.0, 0), "1,234,567");
+        assert_eq!(number(999.96, 1), "1,000.0");
+        assert_eq!(number(-1234.5, 1), "-1,234.5");
+        assert_eq!(number(12.0, 0), "12");
+    }
+
+    #[test]
+    fn what_was_not_measured_shows_as_a_dash() {
+        assert_eq!(median(None, 0), "–");
+        assert_eq!(
+            interval(Some(Estimate {
+                median: 1.0,
+                ci95: None
+            })),
+            "–"
+        );
+        let ratio = Estimate {
+            median: 1.0,
+            ci95: Some([0.958, 1.042]),
+        };
+        assert_eq!(interval(Some(ratio)), "0.96–1.04");
+    }
+}
