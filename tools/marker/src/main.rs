@@ -1,47 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs in the guest, and puts a job between two markers.
+//! Runs a command in the guest between two markers: `vbr-marker fio job.fio`.
+//!
+//! It exits as the command does, so that a failed job is not taken for a cheap one. The start of
+//! the command counts, in every configuration alike.
 
 use std::env;
-use std::ffi::OsString;
-use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use marker::Edge;
 
-const USAGE: &str = "\
-usage: vbr-marker run COMMAND [ARGUMENT]...   count what COMMAND executes
-       vbr-marker spin COUNT                  count what passing time costs beside a loop of COUNT turns";
-
 fn main() -> ExitCode {
-    let words: Vec<OsString> = env::args_os().skip(1).collect();
-    let (mode, rest) = words.split_first().unzip();
-    let rest = rest.unwrap_or_default();
-    match (mode.and_then(|mode| mode.to_str()), rest) {
-        (Some("run"), [program, arguments @ ..]) => run(program, arguments),
-        (Some("spin"), [count]) => match count.to_str().and_then(|count| count.parse().ok()) {
-            Some(count) => spin(count),
-            None => {
-                eprintln!("vbr-marker: {count:?} is no number from 0 to {}", u64::MAX);
-                ExitCode::from(2)
-            }
-        },
-        _ => {
-            eprintln!("{USAGE}");
-            ExitCode::from(2)
-        }
-    }
-}
+    let mut words = env::args_os().skip(1);
+    let Some(program) = words.next() else {
+        eprintln!("usage: vbr-marker COMMAND [ARGUMENT]...");
+        return ExitCode::from(2);
+    };
 
-/// Exits as the command does, so that a failed job is not taken for a cheap one. The start of the
-/// command counts, in every configuration alike.
-fn run(program: &OsString, arguments: &[OsString]) -> ExitCode {
     Edge::Begin.execute();
-    let status = Command::new(program).args(arguments).status();
+    let status = Command::new(&program).args(words).status();
     Edge::End.execute();
 
     match status {
@@ -57,24 +35,4 @@ fn run(program: &OsString, arguments: &[OsString]) -> ExitCode {
             ExitCode::from(127)
         }
     }
-}
-
-/// The kernel's instructions are those that passing time costs any job: its timer's ticks, and
-/// the switches to a process that looks every 10 ms whether the job has ended, as fio's does.
-fn spin(count: u64) -> ExitCode {
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(10));
-            }
-        });
-        Edge::Begin.execute();
-        for turn in 0..count {
-            black_box(turn);
-        }
-        Edge::End.execute();
-        done.store(true, Ordering::Relaxed);
-    });
-    ExitCode::SUCCESS
 }
