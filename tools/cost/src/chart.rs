@@ -26,7 +26,7 @@ const LEFT: i32 = 330;
 const RIGHT: i32 = 250;
 const TITLE: i32 = 60;
 const BAR: i32 = 26;
-const THIN_BAR: i32 = 7;
+const THIN_BAR: i32 = 9;
 const GAP: i32 = 8;
 /// A line of the legend.
 const LEGEND: i32 = 34;
@@ -127,7 +127,7 @@ fn draw_functions(area: &Area<'_>, drivers: &[&Outcome], names: &[String], group
     for (row, name) in names.iter().enumerate() {
         let top = TITLE + LEGEND + row as i32 * group;
         let middle = top + (group - GAP) / 2;
-        text(area, &shortened(name), (LEFT - 10, middle), 14, HPos::Right)?;
+        text(area, shortened(name), (LEFT - 10, middle), 14, HPos::Right)?;
         for (index, outcome) in drivers.iter().enumerate() {
             let value = over(outcome, name);
             let top = top + index as i32 * THIN_BAR;
@@ -142,7 +142,7 @@ fn draw_functions(area: &Area<'_>, drivers: &[&Outcome], names: &[String], group
             )?;
             if value >= 0.5 {
                 let end = (LEFT + length + 5, top + THIN_BAR / 2);
-                text(area, &whole(value), end, 9, HPos::Left)?;
+                text(area, &whole(value), end, 10, HPos::Left)?;
             }
         }
     }
@@ -186,16 +186,13 @@ fn scaled(value: f64, longest: f64) -> i32 {
     (value.max(0.0) / longest * room).round() as i32
 }
 
-/// Long paths of generic Rust functions lose their middle.
-fn shortened(name: &str) -> String {
-    const LONGEST: usize = 44;
-    let letters: Vec<char> = name.chars().collect();
-    if letters.len() <= LONGEST {
-        return name.to_owned();
+/// Of the path of a Rust function its last two parts, with the module.
+fn shortened(name: &str) -> &str {
+    let mut colons = name.rmatch_indices("::").map(|(index, _)| index);
+    match colons.nth(1) {
+        Some(index) if !name.starts_with('<') => &name[index + 2..],
+        _ => name,
     }
-    let half = LONGEST / 2;
-    let (head, tail) = (&letters[..half], &letters[letters.len() - half..]);
-    format!("{}…{}", String::from_iter(head), String::from_iter(tail))
 }
 
 fn bar(area: &Area<'_>, x: i32, y: i32, width: i32, height: i32, colour: RGBColor) -> Drawn {
@@ -215,12 +212,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_keep_both_ends() {
-        let name = format!("start{}end", "x".repeat(60));
-        let short = shortened(&name);
-        assert!(short.starts_with("start") && short.ends_with("end"));
-        assert_eq!(short.chars().count(), 45);
+    fn paths_keep_their_end() {
         assert_eq!(shortened("kfree"), "kfree");
+        assert_eq!(shortened("queue::drain [m]"), "queue::drain [m]");
+        assert_eq!(shortened("a::queue::Queue::drain [m]"), "Queue::drain [m]");
+        assert_eq!(shortened("<a::B as c::D>::e"), "<a::B as c::D>::e");
     }
 
     #[test]
