@@ -42,6 +42,8 @@ pub struct Scenario {
     pub modes: Vec<Suppress>,
     /// The mode that another CPU switches to, at any time.
     pub switch_to: Option<Suppress>,
+    /// Another CPU runs a pass at any time, without an interrupt: a request has timed out.
+    pub rescue: bool,
     /// The budget of each pass.
     pub budget: u32,
     /// How many requests the device completes before it decides about a signal.
@@ -64,6 +66,7 @@ impl Default for Scenario {
             continuation: Cpu::Same,
             modes: vec![Suppress::Loop],
             switch_to: None,
+            rescue: false,
             budget: u32::MAX,
             batch: 1,
             reverse: false,
@@ -163,6 +166,10 @@ fn execute<P: Protocol>(scenario: &Arc<Scenario>, protocol: P, coverage: &Arc<Co
     if scenario.switch_to.is_some() {
         let sysfs = guest.clone();
         thread::spawn(move || sysfs.switch());
+    }
+    if scenario.rescue {
+        let rescuer = guest.clone();
+        thread::spawn(move || rescuer.rescue());
     }
     guest.take_interrupts();
 }

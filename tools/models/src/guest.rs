@@ -165,6 +165,11 @@ impl<P: Protocol> Guest<P> {
         self.switched.store(true, Relaxed);
     }
 
+    /// The CPU that looks for a request that has timed out.
+    pub fn rescue(&self) {
+        assert_eq!(self.pass(), End::Quiescent, "a rescue has no budget here");
+    }
+
     /// C function: `vring_interrupt()`.
     fn interrupt(&self) -> Option<End> {
         if self.interrupt.arrives() {

@@ -241,6 +241,15 @@ fn a_mode_that_another_cpu_changes() {
 }
 
 #[test]
+fn a_pass_without_an_interrupt_on_another_cpu() {
+    let scenarios = settings(&[NO_BUDGET]).map(|(mode, event_idx, budget)| Scenario {
+        rescue: true,
+        ..scenario(2, mode, event_idx, budget)
+    });
+    assert_holds("rescue", scenarios);
+}
+
+#[test]
 fn a_poller_on_another_cpu_goes_on() {
     let scenarios = settings(&[1]).map(|(mode, event_idx, budget)| Scenario {
         continuation: Cpu::Other,

@@ -17,6 +17,7 @@ enum Step {
     Complete(u8),
     Interrupt,
     Proceed,
+    Rescue,
     Mode(Suppress),
     Budget(u32),
 }
@@ -31,6 +32,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (0..20u8).prop_map(Step::Complete),
         4 => Just(Step::Interrupt),
         2 => Just(Step::Proceed),
+        1 => Just(Step::Rescue),
         1 => modes().prop_map(Step::Mode),
         1 => prop_oneof![0..8u32, 0..300u32, Just(u32::MAX)].prop_map(Step::Budget),
     ];
@@ -92,12 +94,16 @@ fn run(schedule: Schedule, fault: Option<Fault>) -> Result<(), TestCaseError> {
             Step::Complete(count) => world.host.complete(count.into()),
             Step::Interrupt => pass = world.interrupt(),
             Step::Proceed => pass = world.proceed(),
+            Step::Rescue => pass = Some(world.rescue()),
             Step::Mode(mode) => world.mode = mode,
             Step::Budget(budget) => world.budget = budget,
         }
         if let Some(pass) = pass {
             assert_pass_is_sane(pass, world.budget);
-            last_mode = world.mode;
+            // A pass in mode off that finds nothing asks for nothing: the wish before still stands.
+            if world.mode != Off || pass.completions > 0 {
+                last_mode = world.mode;
+            }
         }
         if !world.host.pending && !world.owed {
             prop_assert!(world.unseen() == 0 || last_mode == Delayed);
