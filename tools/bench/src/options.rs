@@ -140,7 +140,7 @@ impl RunOptions {
         if self.file.is_some() && self.backend != BackendKind::File {
             bail!("--file is given but not used. Add --backend file, or leave --file out.");
         }
-        Ok(())
+        self.disk(PathBuf::new()).check()
     }
 
     /// How long one job runs.
@@ -243,6 +243,7 @@ mod tests {
             ("--configs c,c", ["twice", "once"]),
             ("--accel xen", ["xen", "tcg"]),
             ("--file x", ["--file", "--backend file"]),
+            ("--queue-size 48", ["48", "4 to 1024"]),
         ] {
             let message = format!("{:#}", parse(arguments).unwrap_err());
             assert!(

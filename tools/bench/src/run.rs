@@ -136,8 +136,8 @@ fn measure(
         progress.done();
     }
     for round in 0..options.rounds {
-        for job in jobs {
-            for configuration in order(configs, round) {
+        for (index, job) in jobs.iter().enumerate() {
+            for configuration in order(configs, round, index) {
                 let label = configuration.label();
                 progress.doing(&format!("round {} {job} {label}", round + 1));
                 bench.select(configuration)?;

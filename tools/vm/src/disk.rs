@@ -149,7 +149,7 @@ impl Disk {
     }
 
     /// Checks what QEMU would refuse with a message that names no remedy.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let number = |name| self.properties.get(name).and_then(Value::as_u64);
         if let Some(size) = number("queue-size") {
             if !size.is_power_of_two() || !(4..=1024).contains(&size) {
