@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use marker::Window;
-use vm::{Accel, Disk, Driver, Interrupts, Vm};
+use vm::{Accel, Disk, Driver, Interrupts, Vm, JOB_DIR};
 
 use crate::job::Job;
 use crate::settings::Setting;
@@ -61,7 +61,11 @@ impl Guest {
                 "-plugin".to_owned(),
                 format!(
                     "{},out={},profile={}",
-                    beside("libvbr_plugin.so")?.display(),
+                    // A comma would end the name of the file.
+                    beside("libvbr_plugin.so")?
+                        .display()
+                        .to_string()
+                        .replace(',', ",,"),
                     windows.path().display(),
                     if profile { "on" } else { "off" }
                 ),
@@ -70,7 +74,7 @@ impl Guest {
         let marker = beside("vbr-marker")?;
         std::fs::copy(&marker, vm.job_dir().join("vbr-marker"))
             .with_context(|| format!("cannot copy {} into the guest", marker.display()))?;
-        vm.sh("cp /mnt/vbr-marker /run/")?;
+        vm.sh(&format!("cp {JOB_DIR}/vbr-marker /run/"))?;
         vm.sh(LOAD_FLOOR).context("cannot load null_blk")?;
         vm.load(Driver::C, "")?;
         if rust {
@@ -146,7 +150,7 @@ impl Guest {
 
     /// The addresses of the kernel's and the loaded modules' functions.
     pub fn symbols(&self) -> Result<Symbols> {
-        self.vm.sh("cp /proc/kallsyms /mnt/kallsyms")?;
+        self.vm.sh(&format!("cp /proc/kallsyms {JOB_DIR}/"))?;
         let path = self.vm.job_dir().join("kallsyms");
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}", path.display()))?;

@@ -26,7 +26,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
 use vm::Driver;
 
 use crate::guest::Guest;
@@ -59,10 +58,9 @@ fn main() -> Result<()> {
 
 fn environment(guest: &Guest, options: &Options, tick: &[f64]) -> Result<Environment> {
     let vm = guest.vm();
-    let version = vm.monitor().execute("query-version", json!({}))?;
     Ok(Environment {
         kernel: vm.environment().kernel.clone(),
-        qemu: version["package"].as_str().unwrap_or_default().to_owned(),
+        qemu: vm.qemu_version()?,
         accelerator: vm.accel().name().to_owned(),
         qemu_command_line: vm.command_line().to_owned(),
         disk: options.disk("cost").properties().clone(),

@@ -3,11 +3,11 @@
 //! A QEMU TCG plugin that counts the guest's instructions between two markers.
 //!
 //! `-plugin libvbr_plugin.so,out=FILE[,profile=on]` appends one line of JSON to `FILE` whenever the
-//! guest has run a marked job: a [`marker::Window`]. The host reads it after the job has ended.
+//! guest has run a marked job: a [`marker::Window`]. The host reads it after the job.
 //!
 //! Every translated block adds its number of instructions to a user or a kernel counter when it
-//! is entered, by the sign of its address, in code that QEMU generates inline: a guest slows down by
-//! a small factor only, and what the host does meanwhile does not show in the counts.
+//! is entered, by the sign of its address, in code that QEMU generates inline: a guest slows down
+//! by a small factor only, and what the host does meanwhile does not show in the counts.
 
 mod blocks;
 mod options;
