@@ -35,8 +35,8 @@ pub struct Scenario {
     pub upfront: Request,
     /// Who submits the rest: the same CPU after each pass, or another one at any time.
     pub submitter: Cpu,
-    /// Who runs the pass that is owed after a budget was used up: the same CPU, when no interrupt is
-    /// pending, or a poller on another one, as the kernel's `irq_poll` does.
+    /// Who runs the pass that is owed after a budget was used up: the same CPU when no interrupt
+    /// is pending, or a poller on another one, as the kernel's `irq_poll` does.
     pub continuation: Cpu,
     /// The modes of the passes, in turn.
     pub modes: Vec<Suppress>,

@@ -83,7 +83,8 @@ pub trait Driver: Ring<Buf = Request> {
 
 /// What an interrupt does without the queue's lock.
 pub trait Interrupt {
-    /// Whether the interrupt is for this queue. C function: `vring_interrupt()`, up to the callback.
+    /// Whether the interrupt is for this queue.
+    /// C function: `vring_interrupt()`, up to the callback.
     fn arrives(&self) -> bool;
 }
 

@@ -169,7 +169,8 @@ impl World {
         }
     }
 
-    /// Handles the pending interrupt, if there is one: what the pass did, if the ring was not empty.
+    /// Handles the pending interrupt, if there is one: what the pass did, if the ring was not
+    /// empty.
     pub fn interrupt(&mut self) -> Option<Pass> {
         let arrives = std::mem::take(&mut self.host.pending) && self.interrupt.arrives();
         arrives.then(|| self.pass())
