@@ -3,11 +3,11 @@
 //! The driver's pure files on the host: the very files of the module, included by path, under loom
 //! (every interleaving of a small model), proptest (random, larger schedules) and plain tests.
 //!
-//! The completion protocol needs a virtqueue to run on. This crate models one: the memory that
-//! driver and device share ([`vring`]), the driver's half with the stores, loads and barriers of
-//! the kernel's virtio_ring.c ([`virtqueue`]), and the device's half by the rules of the virtio
-//! specification ([`device`]). All three are generic over the memory ([`memory`]): loom's, which
-//! explores what threads may see of each other, or a plain one for long sequential runs.
+//! The completion protocol needs a virtqueue to run on. This crate models one ([`virtqueue`]) in
+//! either format ([`split`], [`packed`]): the driver's half has the stores, loads and barriers of
+//! the kernel's virtio_ring.c, the device's half follows the virtio specification. The memory
+//! between them ([`memory`]) is loom's, which explores what threads may see of each other
+//! ([`explore`]), or a plain one for long runs in a single thread ([`world`]).
 //!
 //! A model that cannot fail proves nothing: [`fault`] and [`mutants`] break it on purpose, and the
 //! tests demand that each break is found.

@@ -44,9 +44,9 @@ impl<M: Memory> Half<M> {
         self.undecided += 1;
     }
 
-    /// Whether one of the last `count` completions was the one at the driver's offset. An offset
-    /// with the other wrap counter is either once around ahead or behind the start of the ring;
-    /// both are taken for the latter, which is too far behind to be signalled if it is the former.
+    /// Whether one of the last `count` completions is the one that `off_wrap` names. The other wrap
+    /// counter stands for the round before this one. It may also stand for the round to come; but
+    /// what lies there is taken to lie further back than anything that is being decided about.
     fn passed(&self, off_wrap: u16, count: u16) -> bool {
         let event = Position::from_raw(off_wrap);
         let around = if event.wrap == self.next_used.wrap {
