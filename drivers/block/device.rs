@@ -45,8 +45,8 @@ impl Shared {
     }
 }
 
-/// A device and its queues. It is alive as long as anybody has its disk open; its virtqueues go when
-/// the device is removed.
+/// A device and its queues. It is alive as long as anybody has its disk open; its virtqueues go
+/// when the device is removed.
 #[pin_data]
 pub(crate) struct BlockDevice {
     device: ARef<Device>,

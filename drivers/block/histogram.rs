@@ -7,7 +7,8 @@
 /// How many buckets there are: for 0, and for each power of two up to the largest ring, 32768.
 pub const BUCKETS: usize = 17;
 
-/// The bucket of `count`: 0 for 0, and k for 2^(k-1) to 2^k - 1. The last one takes all that is more.
+/// The bucket of `count`: 0 for 0, and k for 2^(k-1) to 2^k - 1. The last one takes all that is
+/// more.
 #[inline]
 pub const fn bucket(count: u32) -> usize {
     let bits = (u32::BITS - count.leading_zeros()) as usize;

@@ -4,8 +4,8 @@
 //! configuration layout").
 //!
 //! The device may say anything: every value is checked, and either used, or replaced by a default
-//! where that is harmless, or refused with an error that says which value and why. This file is pure:
-//! it imports nothing but `core`, so that it is tested on the host as it is.
+//! where that is harmless, or refused with an error that says which value and why. This file is
+//! pure: it imports nothing but `core`, so that it is tested on the host as it is.
 
 use core::fmt;
 

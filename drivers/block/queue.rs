@@ -15,9 +15,9 @@
 //!
 //! # Completion
 //!
-//! Under the lock, the protocol ([`completion`](crate::completion)) collects what the device has returned; after it, the
-//! requests are ended together. An interrupt is bounded by [`BUDGET`]; what is left goes on in
-//! softirq context, with callbacks off until the ring is quiescent.
+//! Under the lock, the protocol ([`completion`](crate::completion)) collects what the device has
+//! returned; after it, the requests are ended together. An interrupt is bounded by [`BUDGET`]; what
+//! is left goes on in softirq context, with callbacks off until the ring is quiescent.
 
 use crate::{
     completion::{End, Pass},
@@ -227,8 +227,8 @@ pub(crate) fn interrupt(queue: &Polled<Queue>) {
     }
 }
 
-/// Looks for the completion of a request that has taken too long. If it is there, the interrupt that
-/// should have told of it is counted as missed. Process context.
+/// Looks for the completion of a request that has taken too long. If it is there, the interrupt
+/// that should have told of it is counted as missed. Process context.
 pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
     if queue.complete(BUDGET, Stats::count_poll) == End::Budget {
         queue.schedule();

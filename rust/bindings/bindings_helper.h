@@ -18,7 +18,7 @@
 
 #include "helpers.h"
 
-/* `blk_status_t`, `blk_features_t` and `req_flags_t` values are casts that bindgen cannot evaluate. */
+/* Values of `blk_status_t` and the like are casts that bindgen cannot evaluate. */
 const blk_status_t EXT_CONST_BLK_STS_OK = BLK_STS_OK;
 const blk_status_t EXT_CONST_BLK_STS_NOTSUPP = BLK_STS_NOTSUPP;
 const blk_status_t EXT_CONST_BLK_STS_IOERR = BLK_STS_IOERR;

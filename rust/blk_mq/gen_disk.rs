@@ -54,8 +54,8 @@ impl DiskBuilder {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for limits that contradict each other, or a name of 32 bytes and more; `EEXIST` if the
-    /// name is taken; `ENOMEM`.
+    /// `EINVAL` for limits that contradict each other, or a name of 32 bytes and more; `EEXIST` if
+    /// the name is taken; `ENOMEM`.
     pub fn add<T: Operations, A: Attributes<T>>(
         self,
         name: &CStr,

@@ -10,10 +10,10 @@
 //! A [`Request`] is a unique handle: whoever has it owns the request, and nobody else can reach it.
 //!
 //! ```text
-//!  block layer ──► Idle ──start()──► Started ──the device returns it──► Done ──► ended
-//!                   │                  │  ▲
-//!                   └─refuse()         │  └── on a virtqueue nobody has a handle
-//!                                      └─requeue(), refuse()
+//!  block layer --> Idle --start()--> Started --the device returns it--> Done --> ended
+//!                   |                  |  ^
+//!                   +-- refuse()       |  +-- on a virtqueue nobody has a handle
+//!                                      +-- requeue(), refuse()
 //! ```
 //!
 //! - [`Idle`]: handed over by the block layer, not started.

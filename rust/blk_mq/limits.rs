@@ -11,7 +11,8 @@ use kernel::bindings;
 /// otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The smallest unit that can be addressed: a power of two from 512 to [`Limits::MAX_BLOCK_SIZE`].
+    /// The smallest unit that can be addressed: a power of two from 512 to
+    /// [`Limits::MAX_BLOCK_SIZE`].
     pub logical_block_size: u32,
     /// The smallest unit that is written without reading first; at least the logical block.
     pub physical_block_size: u32,

@@ -19,8 +19,8 @@ use kernel::bindings;
 ///
 /// # Invariants
 ///
-/// The list holds valid requests of `T` in state `S` that it owns; `tail` is the last one of them if
-/// there is one.
+/// The list holds valid requests of `T` in state `S` that it owns; `tail` is the last one of them
+/// if there is one.
 pub struct RequestList<T: Operations, S: State> {
     raw: bindings::rq_list,
     _requests: PhantomData<Request<T, S>>,

@@ -62,15 +62,15 @@ pub trait Operations: Sized + 'static {
     /// Notifies the device of what was submitted without `last`. C callback: `commit_rqs`.
     fn commit_rqs(hctx: Hctx<'_, Self>);
 
-    /// Submits several requests of one hardware queue, in their order, and notifies the device. What
-    /// is left in `requests` is submitted by the block layer one by one, in order. Process context;
-    /// must not sleep. C callback: `queue_rqs`.
+    /// Submits several requests of one hardware queue, in their order, and notifies the device.
+    /// What is left in `requests` is submitted by the block layer one by one, in order. Process
+    /// context; must not sleep. C callback: `queue_rqs`.
     fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>);
 
-    /// A request has taken longer than its queue's timeout (`queue/io_timeout`). The driver may look
-    /// whether it has completed meanwhile, and complete it; a request that is in flight still
-    /// when this returns is waited for, as the device owns it. Process context; must not sleep.
-    /// C callback: `timeout`.
+    /// A request has taken longer than its queue's timeout (`queue/io_timeout`). The driver may
+    /// look whether it has completed meanwhile, and complete it; a request that is in flight still
+    /// when this returns is waited for, as the device owns it. Process context; must not sleep. C
+    /// callback: `timeout`.
     fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>);
 
     /// The result of a request that the device has returned.
@@ -115,16 +115,16 @@ impl<T: Operations> Vtable<T> {
 
     /// # Safety
     ///
-    /// For blk-mq: `list` holds requests of `T` that are not started, which are handed over. What is
-    /// in it on return is handed back.
+    /// For blk-mq: `list` holds requests of `T` that are not started, which are handed over. What
+    /// is in it on return is handed back.
     unsafe extern "C" fn queue_rqs(list: *mut bindings::rq_list) {
         // SAFETY: By the requirement of this function.
         let mut requests = unsafe { RequestList::<T, Idle>::from_raw(core::ptr::read(list)) };
         let mut left = RequestList::new();
         while let Some(hctx) = requests.hctx().map(Hctx::as_raw) {
             let mut run = requests.pop_run();
-            // SAFETY: Hardware queues are torn down only after the request queue was quiesced, which
-            // waits for this call.
+            // SAFETY: Hardware queues are torn down only after the request queue was quiesced,
+            // which waits for this call.
             T::queue_rqs(unsafe { Hctx::from_raw(hctx) }, &mut run);
             left.append(run);
         }
@@ -194,8 +194,8 @@ impl<T: Operations> Vtable<T> {
 
     /// # Safety
     ///
-    /// For blk-mq: `set` is the C tag set in a `TagSet<T>`, `rq` a request with room for its private
-    /// data.
+    /// For blk-mq: `set` is the C tag set in a `TagSet<T>`, `rq` a request with room for its
+    /// private data.
     unsafe extern "C" fn init_request(
         set: *mut bindings::blk_mq_tag_set,
         rq: *mut bindings::request,

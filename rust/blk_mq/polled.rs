@@ -3,8 +3,8 @@
 //! Completions that go on in softirq context, bounded, until there are none.
 //!
 //! An interrupt handler that has used up its budget hands the rest over: the kernel's `irq_poll`
-//! runs it from a softirq, fairly with other devices, and leaves it to `ksoftirqd` when there is too
-//! much.
+//! runs it from a softirq, fairly with other devices, and leaves it to `ksoftirqd` when there is
+//! too much.
 //!
 //! C header: [`include/linux/irq_poll.h`](srctree/include/linux/irq_poll.h)
 
@@ -62,7 +62,8 @@ impl<Q: PollHandler> Polled<Q> {
     ///
     /// For `irq_poll`: `iop` is the poller of a `Polled<Q>`, and scheduled.
     unsafe extern "C" fn poll(iop: *mut ext::irq_poll, weight: c_int) -> c_int {
-        // SAFETY: The poller is the one in a `Polled<Q>`, which is not dropped before it is disabled.
+        // SAFETY: The poller is the one in a `Polled<Q>`, which is not dropped before it is
+        // disabled.
         let this = unsafe { &*container_of!(Opaque::cast_from(iop), Self, iop) };
         if this.inner.poll(weight as u32) {
             return weight;

@@ -91,7 +91,8 @@ pub struct Refusal(pub(crate) Status);
 /// # Invariants
 ///
 /// - `ptr` is a valid request of a tag set of `T`, owned by this handle alone.
-/// - The request is started if and only if `S::STARTED`. Its frame is mapped in `Started` and `Done`.
+/// - The request is started if and only if `S::STARTED`. Its frame is mapped in `Started` and
+///   `Done`.
 pub struct Request<T: Operations, S: State> {
     ptr: NonNull<bindings::request>,
     _state: PhantomData<(fn() -> T, S)>,
@@ -103,8 +104,8 @@ unsafe impl<T: Operations, S: State> Send for Request<T, S> {}
 impl<T: Operations, S: State> Request<T, S> {
     /// # Safety
     ///
-    /// `ptr` must be a valid request of a tag set of `T` in the state `S`, and the caller must own it
-    /// and give it up.
+    /// `ptr` must be a valid request of a tag set of `T` in the state `S`, and the caller must own
+    /// it and give it up.
     #[inline]
     pub(crate) unsafe fn from_raw(ptr: NonNull<bindings::request>) -> Self {
         // INVARIANT: By the requirements of this function.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests as tokens of a virtqueue: a started request owns the memory of header, data and trailer.
+//! Requests as tokens of a virtqueue: a started request owns the memory of header, data and
+//! trailer.
 
 use crate::{
     frame::Frame,
@@ -12,9 +13,9 @@ use kernel::ffi::c_void;
 use virtio::{Chain, Token};
 
 // SAFETY: A started request owns its data's pages until it is ended, and its frame until its tag is
-// freed; both need the handle, which the queue has. The frame's lists are built for the data when the
-// request is started and are not touched before it is released. Each request has an address of its
-// own.
+// freed; both need the handle, which the queue has. The frame's lists are built for the data when
+// the request is started and are not touched before it is released. Each request has an address of
+// its own.
 unsafe impl<const HEADER: usize, const TRAILER: usize, T> Token for Request<T, Started>
 where
     T: Operations<RequestData = Frame<HEADER, TRAILER>>,

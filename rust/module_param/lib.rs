@@ -5,8 +5,8 @@
 //! The parameters of the `module!` macro can be set when the module is loaded, and then neither
 //! read nor changed. Those of [`params!`](crate::params) are files under
 //! `/sys/module/<module>/parameters/` (mode 0644), shown by `modinfo`. A value that is out of range
-//! is refused with `EINVAL` and one line in the kernel's log that names value, range and remedy; the
-//! old value stays.
+//! is refused with `EINVAL` and one line in the kernel's log that names value, range and remedy;
+//! the old value stays.
 //!
 //! C header: [`include/linux/moduleparam.h`](srctree/include/linux/moduleparam.h)
 

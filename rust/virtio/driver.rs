@@ -121,8 +121,8 @@ impl<T: Driver> Probe<'_, T> {
         self.device
     }
 
-    /// Finds `count` virtqueues, whose signals lead to [`Driver::buffers_used`]. `name` gives each its
-    /// name for `/proc/interrupts`. C function: `virtio_find_vqs()`.
+    /// Finds `count` virtqueues, whose signals lead to [`Driver::buffers_used`]. `name` gives each
+    /// its name for `/proc/interrupts`. C function: `virtio_find_vqs()`.
     ///
     /// # Errors
     ///
@@ -180,8 +180,8 @@ pub struct Adapter<T: Driver>(PhantomData<T>);
 impl<T: Driver> Adapter<T> {
     /// `vdev->priv`, which belongs to the driver of a bound device.
     fn slot(device: &Device) -> &Atomic<*mut Bound<T>> {
-        // SAFETY: The device is valid by its invariants. While it is bound to this driver, `priv` is
-        // accessed through this function only; it is aligned as any pointer.
+        // SAFETY: The device is valid by its invariants. While it is bound to this driver, `priv`
+        // is accessed through this function only; it is aligned as any pointer.
         unsafe { Atomic::from_ptr((&raw mut (*device.as_raw()).priv_).cast()) }
     }
 
@@ -234,8 +234,8 @@ impl<T: Driver> Adapter<T> {
         // SAFETY: The bus calls this with a valid device that is bound to this driver.
         let device = unsafe { Device::from_raw(vdev) };
         if let Some(bound) = Self::bound(device) {
-            // SAFETY: The work was initialised by `Probe::attach()`. The bus has disabled changes of
-            // the configuration, so it is not queued again.
+            // SAFETY: The work was initialised by `Probe::attach()`. The bus has disabled changes
+            // of the configuration, so it is not queued again.
             unsafe { kernel::bindings::cancel_work_sync(bound.config_work.get()) };
             T::remove(device, bound.data.clone());
         }

@@ -75,9 +75,9 @@ impl Default for Chain {
 ///
 /// # Safety
 ///
-/// - [`Token::describe`] must describe memory that the token owns, with as many entries in each list
-///   as stated; memory and lists must stay valid, and untouched by anybody but the device, from
-///   [`Token::into_raw`] until [`Token::from_raw`].
+/// - [`Token::describe`] must describe memory that the token owns, with as many entries in each
+///   list as stated; memory and lists must stay valid, and untouched by anybody but the device,
+///   from [`Token::into_raw`] until [`Token::from_raw`].
 /// - The pointer of [`Token::into_raw`] must be unique among the tokens of a queue.
 pub unsafe trait Token: Sized + Send {
     /// The token's memory.

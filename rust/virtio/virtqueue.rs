@@ -12,8 +12,8 @@ use kernel::{prelude::*, sync::Arc};
 
 /// A virtqueue whose device is live (`DRIVER_OK` is set), for buffers owned by tokens `T`.
 ///
-/// All methods but those of [`Kick`] must be serialised: keep the value in the queue's lock. Methods
-/// without another note may run in any context.
+/// All methods but those of [`Kick`] must be serialised: keep the value in the queue's lock.
+/// Methods without another note may run in any context.
 ///
 /// Dropping it resets the device if that was not done before, and drops the tokens that the device
 /// still had. That may sleep: take the queue out of its lock first.
@@ -62,8 +62,8 @@ pub struct Used<T> {
 }
 
 impl<T> Used<T> {
-    /// The number of bytes that the device claims to have written, if it is at most `capacity`, what
-    /// the buffer's writable part holds.
+    /// The number of bytes that the device claims to have written, if it is at most `capacity`,
+    /// what the buffer's writable part holds.
     #[inline]
     pub fn within(&self, capacity: u32) -> Option<u32> {
         (self.written <= capacity).then_some(self.written)
