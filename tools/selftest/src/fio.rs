@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs fio in a guest and reads what it reports.
+
+use anyhow::{bail, Context, Result};
+use serde_json::Value;
+use std::time::Duration;
+use vm::{Output, Pending, Vm};
+
+/// What all jobs have in common. Without the clock source fio would calibrate one for a second.
+const COMMON: &str = "--direct=1 --thread --clocksource=clock_gettime --allow_file_create=0 \
+                      --group_reporting=0 --output-format=json";
+
+/// What fio did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Reads, those for verification among them.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Calls of fsync(2) and the like.
+    pub syncs: u64,
+    /// Milliseconds for which the longest job ran.
+    pub runtime_ms: u64,
+}
+
+/// fio, running beside other things.
+pub struct Running(Pending);
+
+/// Runs fio, and demands that no I/O fails and that all that is verified is right.
+pub fn run(vm: &Vm, limit: Duration, arguments: &str) -> Result<Report> {
+    let report = start(vm, limit, arguments)?.finish();
+    vm.check()?;
+    report
+}
+
+/// Starts fio; it is killed after `limit`.
+pub fn start(vm: &Vm, limit: Duration, arguments: &str) -> Result<Running> {
+    let script = format!(
+        "out=$(mktemp); fio {COMMON} --output=$out {arguments}; status=$?; cat $out; rm $out; \
+         exit $status"
+    );
+    Ok(Running(vm.spawn(limit, &script)?))
+}
+
+impl Running {
+    /// Waits for the end and demands success.
+    pub fn finish(self) -> Result<Report> {
+        Report::parse(&self.0.wait_ok()?)
+    }
+
+    /// Waits for the end, which may be a failure.
+    pub fn outcome(self) -> Result<Output> {
+        self.0.wait()
+    }
+}
+
+impl Report {
+    /// Parses fio's JSON, in front of which there may be warnings.
+    fn parse(text: &str) -> Result<Self> {
+        let start = if text.starts_with('{') {
+            0
+        } else {
+            text.find("\n{")
+                .with_context(|| format!("fio reported no JSON: {text:?}"))?
+        };
+        let report: Value = serde_json::from_str(&text[start..])
+            .with_context(|| format!("fio's report is not understood: {text:?}"))?;
+        let jobs = report["jobs"]
+            .as_array()
+            .context("fio's report has no jobs")?;
+        for job in jobs {
+            if job["error"] != 0 {
+                bail!(
+                    "fio's job {} failed with error {}",
+                    job["jobname"],
+                    job["error"]
+                );
+            }
+        }
+        let sum = |kind: &str| {
+            let counts = jobs.iter().map(|job| job[kind]["total_ios"].as_u64());
+            counts
+                .sum::<Option<u64>>()
+                .with_context(|| format!("fio reports no {kind} I/Os"))
+        };
+        let runtimes = jobs.iter().filter_map(|job| job["job_runtime"].as_u64());
+        Ok(Self {
+            reads: sum("read")?,
+            writes: sum("write")?,
+            syncs: sum("sync")?,
+            runtime_ms: runtimes.max().unwrap_or_default(),
+        })
+    }
+
+    /// Reads and writes.
+    pub fn transfers(&self) -> u64 {
+        self.reads + self.writes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(error: u32) -> String {
+        format!(
+            r#"{{"jobname": "j", "error": {error}, "job_runtime": 12, "read": {{"total_ios": 3}},
+                "write": {{"total_ios": 4}}, "sync": {{"total_ios": 5}}}}"#
+        )
+    }
+
+    #[test]
+    fn jobs_add_up_behind_a_warning() {
+        let text = format!("fio: a warning\n{{\"jobs\": [{}, {}]}}\n", job(0), job(0));
+        let report = Report::parse(&text).unwrap();
+        assert_eq!((report.reads, report.writes, report.syncs), (6, 8, 10));
+        assert_eq!((report.transfers(), report.runtime_ms), (14, 12));
+    }
+
+    #[test]
+    fn a_failed_job_is_an_error() {
+        let text = format!("{{\"jobs\": [{}, {}]}}", job(0), job(84));
+        assert!(Report::parse(&text).unwrap_err().to_string().contains("84"));
+        assert!(Report::parse("nothing").is_err());
+    }
+}

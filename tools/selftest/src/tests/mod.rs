@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The tests, one concept a file. What takes longest comes first.
+
+mod capacity;
+mod counters;
+mod data;
+mod filesystem;
+mod kicks;
+mod life_cycle;
+mod limits;
+mod matrix;
+mod names;
+mod parameters;
+mod partitions;
+mod pressure;
+mod queues;
+mod read_only;
+mod ring;
+mod suppression;
+mod wakeups;
+
+use crate::suite::Group;
+
+/// All tests.
+pub fn all() -> Vec<Group> {
+    [
+        life_cycle::groups(),
+        pressure::groups(),
+        data::groups(),
+        matrix::groups(),
+        queues::groups(),
+        kicks::groups(),
+        suppression::groups(),
+        wakeups::groups(),
+        filesystem::groups(),
+        capacity::groups(),
+        counters::groups(),
+        limits::groups(),
+        names::groups(),
+        read_only::groups(),
+        ring::groups(),
+        parameters::groups(),
+        partitions::groups(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique() {
+        let groups = super::all();
+        let names: Vec<_> = groups
+            .iter()
+            .flat_map(|group| group.tests.iter().map(|test| (&group.name, &test.name)))
+            .collect();
+        let unique: BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+    }
+}
