@@ -76,7 +76,7 @@ fn publish(report: &Report) -> Result<()> {
     let results = vm::Environment::from_env()?.results;
     fs::create_dir_all(&results).with_context(|| format!("cannot create {}", results.display()))?;
     let json = results.join("cost.json");
-    fs::write(&json, serde_json::to_string_pretty(report)? + "\n")
+    fs::write(&json, report.to_json()?)
         .with_context(|| format!("cannot write {}", json.display()))?;
     let svg = results.join("cost.svg");
     chart::draw(report, &svg)?;

@@ -4,7 +4,9 @@
 
 use std::cmp::Ordering;
 
+use anyhow::Result;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::profile::Profile;
 use crate::settings::Setting;
@@ -34,7 +36,7 @@ pub struct Environment {
     /// The whole command line.
     pub qemu_command_line: String,
     /// Properties of the disk under test.
-    pub disk: serde_json::Map<String, serde_json::Value>,
+    pub disk: Map<String, Value>,
     /// The job, with DEVICE in the place of the block device.
     pub job: String,
     /// I/Os of a job.
@@ -53,7 +55,7 @@ pub struct Outcome {
     /// `null_blk`, `virtio_blk` or `virtio_blk_rs`.
     pub driver: String,
     /// Module parameters of ours.
-    pub parameters: serde_json::Map<String, serde_json::Value>,
+    pub parameters: Map<String, Value>,
     /// Features of the disk that the driver has accepted.
     pub features: Vec<String>,
     /// Median over the passes.
@@ -112,6 +114,14 @@ pub struct Measured {
     pub profiles: Vec<Profile>,
 }
 
+impl Report {
+    /// The text of the JSON file.
+    pub fn to_json(&self) -> Result<String> {
+        let value = rounded(serde_json::to_value(self)?);
+        Ok(serde_json::to_string_pretty(&value)? + "\n")
+    }
+}
+
 impl Outcome {
     /// Sums up all settings of a run; `top` functions are kept of each profile.
     pub fn all(measured: &[Measured], top: usize) -> Vec<Self> {
@@ -158,30 +168,53 @@ impl Measured {
     }
 }
 
-fn json_pair((name, value): &(String, String)) -> (String, serde_json::Value) {
+fn json_pair((name, value): &(String, String)) -> (String, Value) {
     (name.clone(), value.as_str().into())
 }
 
-/// The `top` functions by what they cost over the floor, and the floor's own by what they cost.
+/// The `top` functions by how much more or less they cost than on the floor, and the floor's own by
+/// what they cost.
 fn functions(profile: &Profile, floor: &Profile, top: usize) -> Vec<Function> {
-    let mut functions: Vec<Function> = profile
-        .functions
-        .iter()
-        .filter(|(_, instructions)| **instructions >= NEGLIGIBLE)
-        .map(|(name, instructions)| Function {
-            function: name.clone(),
-            instructions_per_io: *instructions,
-            over_null_blk: instructions - floor.functions.get(name).unwrap_or(&0.0),
+    let over = profile.minus(floor).functions;
+    let mut functions: Vec<Function> = over
+        .into_iter()
+        .map(|(function, over_null_blk)| Function {
+            instructions_per_io: profile
+                .functions
+                .get(&function)
+                .copied()
+                .unwrap_or_default(),
+            over_null_blk,
+            function,
         })
+        .filter(|f| f.over_null_blk.abs().max(f.instructions_per_io) >= NEGLIGIBLE)
         .collect();
-    let key = |f: &Function| (f.over_null_blk, f.instructions_per_io);
+    let key = |f: &Function| (f.over_null_blk.abs(), f.instructions_per_io);
     functions.sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(Ordering::Equal));
     functions.truncate(top);
     functions
 }
 
+/// All numbers with three decimals at most: the others mean nothing.
+fn rounded(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let exact = number.as_f64().unwrap_or_default();
+            ((exact * 1000.0).round() / 1000.0).into()
+        }
+        Value::Array(values) => values.into_iter().map(rounded).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (name, rounded(value)))
+            .collect(),
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn measured(setting: &str, costs: &[f64], functions: &[(&str, f64)]) -> Measured {
@@ -237,18 +270,25 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_sorted_by_what_they_add_to_the_floor() {
+    fn functions_are_sorted_by_their_difference_to_the_floor() {
         let floor = measured("null_blk", &[1.0], &[("common", 100.0), ("null", 9.0)]);
         let functions = [
             ("common", 101.0),
-            ("kick", 20.0),
+            ("kick", 8.0),
             ("add", 30.0),
             ("rare", 0.1),
         ];
         let all = Outcome::all(&[floor, measured("c", &[1.0], &functions)], 2);
         let names: Vec<_> = all[1].profile.iter().map(|f| f.function.as_str()).collect();
-        assert_eq!(names, ["add", "kick"]);
+        assert_eq!(names, ["add", "null"]);
         assert_eq!(all[0].profile[0].function, "common");
         assert_eq!(all[1].profile[0].over_null_blk, 30.0);
+        assert_eq!(all[1].profile[1].over_null_blk, -9.0);
+    }
+
+    #[test]
+    fn numbers_are_rounded_and_counts_are_not() {
+        let value = rounded(json!({"a": [0.12345, 123456789], "b": null}));
+        assert_eq!(value, json!({"a": [0.123, 123456789], "b": null}));
     }
 }
