@@ -5,7 +5,8 @@
 //! Probes on the transport's notify function and on `virtqueue_disable_cb()`, which the C driver
 //! calls once for each drain, count by the name of the virtqueue. The virtio core calls both
 //! through the same path for every driver, so the method is checked on ours, which counts by
-//! itself. Probes cost time, so they are set in runs of their own, of which only counts are used.
+//! itself. Probes change the timing, so they are set in runs of their own, of which only the
+//! number of calls for an interrupt is used.
 
 use anyhow::{bail, Context, Result};
 use vm::Vm;

@@ -9,7 +9,7 @@ use crate::measure::Bench;
 use crate::options::{BackendKind, RunOptions};
 use crate::progress::Progress;
 use crate::record::{Environment, Record};
-use crate::summary::Measurements;
+use crate::summary::{Measurements, Probed};
 use crate::{picture, table};
 use anyhow::{bail, Context, Result};
 use std::fs;
@@ -148,8 +148,11 @@ fn measure(
                 if configuration == Configuration::C {
                     progress.doing(&format!("round {} {job} {label}, kicks", round + 1));
                     kprobes.start()?;
-                    let sample = bench.run(job, options.runtime())?;
-                    measurements.add_probed(job, configuration, &sample, kprobes.stop()?);
+                    let probed = Probed {
+                        sample: bench.run(job, options.runtime())?,
+                        calls: kprobes.stop()?,
+                    };
+                    measurements.add_probed(job, configuration, &sample, &probed);
                     progress.done();
                 }
             }

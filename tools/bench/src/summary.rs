@@ -65,8 +65,11 @@ impl Metric {
         }
     }
 
-    /// The figure of a run, if the run has it.
-    fn of(self, sample: &Sample, calls: Option<Calls>) -> Option<f64> {
+    /// The figure of a run, if the run has it, or else a run with probes that followed it.
+    ///
+    /// Probes change the timing, and with it how many requests an interrupt and a kick are for;
+    /// what they leave alone is how many kicks and drains there are for an interrupt.
+    fn of(self, sample: &Sample, probed: Option<&Probed>) -> Option<f64> {
         let report = &sample.report;
         let per = |count: u64, base: u64| (base > 0).then(|| count as f64 / base as f64);
         let per_kio = |count: u64| per(count, report.ios).map(|ratio| ratio * 1e3);
@@ -80,23 +83,39 @@ impl Metric {
             Self::System => Some(report.sys_pct),
             Self::Interrupts => per_kio(sample.interrupts),
             Self::Completions => per(sample.completed, sample.interrupts),
-            Self::Drains => {
-                let counted = counters.map(|counters| counters.drains);
-                per(
-                    counted.or(calls.map(|calls| calls.disable))?,
-                    sample.interrupts,
-                )
-            }
-            Self::Kicks => {
-                let counted = counters.map(|counters| counters.kicks);
-                per_kio(counted.or(calls.map(|calls| calls.notify))?)
-            }
+            Self::Drains => match (counters, probed) {
+                (Some(counters), _) => per(counters.drains, sample.interrupts),
+                (None, probed) => probed?.per_interrupt(probed?.calls.disable),
+            },
+            Self::Kicks => match (counters, probed) {
+                (Some(counters), _) => per_kio(counters.kicks),
+                (None, probed) => {
+                    let kicks_per_irq = probed?.per_interrupt(probed?.calls.notify)?;
+                    Some(kicks_per_irq * per_kio(sample.interrupts)?)
+                }
+            },
         }
     }
 
     /// Whether the C driver's figure needs probes, which disturb all others.
     fn needs_probes(self) -> bool {
         matches!(self, Self::Drains | Self::Kicks)
+    }
+}
+
+/// A run with probes and what they counted.
+#[derive(Debug)]
+pub struct Probed {
+    /// The run.
+    pub sample: Sample,
+    /// What the probes counted.
+    pub calls: Calls,
+}
+
+impl Probed {
+    fn per_interrupt(&self, count: u64) -> Option<f64> {
+        let interrupts = self.sample.interrupts;
+        (interrupts > 0).then(|| count as f64 / interrupts as f64)
     }
 }
 
@@ -134,19 +153,16 @@ impl Measurements {
         }
     }
 
-    /// Adds what only a run with probes can tell of the C driver.
+    /// Adds what only a run with probes can tell of the measured run before it.
     pub fn add_probed(
         &mut self,
         job: &str,
         configuration: Configuration,
         sample: &Sample,
-        calls: Calls,
+        probed: &Probed,
     ) {
-        for metric in Metric::ALL
-            .into_iter()
-            .filter(|metric| metric.needs_probes())
-        {
-            self.push(job, configuration, metric, metric.of(sample, Some(calls)));
+        for metric in Metric::ALL.into_iter().filter(|m| m.needs_probes()) {
+            self.push(job, configuration, metric, metric.of(sample, Some(probed)));
         }
     }
 
@@ -271,11 +287,18 @@ pub mod tests {
             let noise = f64::from(round);
             let c = sample(1000.0 * noise, None);
             measurements.add("j", Configuration::C, &c);
-            let calls = Calls {
-                notify: 100,
-                disable: 300,
+            // Half as many interrupts as without probes, and so half as many kicks.
+            let probed = Probed {
+                sample: Sample {
+                    interrupts: 125,
+                    ..sample(1.0, None)
+                },
+                calls: Calls {
+                    notify: 50,
+                    disable: 150,
+                },
             };
-            measurements.add_probed("j", Configuration::C, &c, calls);
+            measurements.add_probed("j", Configuration::C, &c, &probed);
             let counters = Counters {
                 drains: 250,
                 kicks: 50,
