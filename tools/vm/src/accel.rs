@@ -150,7 +150,7 @@ fn remembered_or_probed(environment: &Environment) -> Result<Chosen> {
 
 /// Everything that the answer depends on.
 fn key(environment: &Environment) -> Result<String> {
-    let version = Command::new(crate::builder::QEMU)
+    let version = Command::new(crate::command_line::QEMU)
         .arg("--version")
         .output()
         .context("cannot ask QEMU for its version")?;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A virtio-blk disk: what lies behind it and how the guest reaches it.
+//! A virtio-blk disk as the guest sees it.
 
+use crate::backend::Backend;
 use anyhow::{bail, Context, Result};
-use rustix::fs::{memfd_create, MemfdFlags};
 use serde_json::{json, Map, Value};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
 /// First PCI slot for disks; those below belong to the chipset and to our own devices.
 const FIRST_SLOT: usize = 8;
@@ -24,47 +23,6 @@ pub enum Transport {
     Pci,
     /// virtio-mmio, with one interrupt for all; only a microvm has it.
     Mmio,
-}
-
-/// What holds a disk's content.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Backend {
-    /// Nothing: writes vanish, reads return what was in the buffer, or zeroes.
-    Null {
-        /// Size in bytes.
-        size: u64,
-        /// Whether reads return zeroes; that costs the host a memset a read.
-        read_zeroes: bool,
-    },
-    /// The host's memory; it vanishes with the guest.
-    Ram {
-        /// Size in bytes.
-        size: u64,
-    },
-    /// A raw file.
-    File(PathBuf),
-    /// Any block driver, as an argument of QEMU's blockdev-add without `node-name`.
-    Blockdev(Value),
-}
-
-impl Backend {
-    /// A disk of `size` bytes that ends every request at once.
-    pub fn null(size: u64) -> Self {
-        Self::Null {
-            size,
-            read_zeroes: false,
-        }
-    }
-
-    /// A disk of `size` bytes that remembers what is written.
-    pub fn ram(size: u64) -> Self {
-        Self::Ram { size }
-    }
-
-    /// A disk in the raw file `path`.
-    pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self::File(path.into())
-    }
 }
 
 /// A disk to give to a guest.
@@ -185,24 +143,10 @@ impl Disk {
 
     /// The argument of blockdev-add, with the descriptor that it refers to as `fdset`.
     pub(crate) fn blockdev(&self, fdset: usize) -> Result<(Value, Option<OwnedFd>)> {
-        let mut memory = None;
-        let mut blockdev = match &self.backend {
-            Backend::Null { size, read_zeroes } => {
-                json!({"driver": "null-co", "size": size, "read-zeroes": read_zeroes})
-            }
-            Backend::Ram { size } => {
-                let file = memfd_create(self.id.as_str(), MemfdFlags::CLOEXEC)?;
-                rustix::fs::ftruncate(&file, *size)
-                    .with_context(|| format!("cannot give disk {} {size} bytes", self.id))?;
-                memory = Some(file);
-                let filename = format!("/dev/fdset/{fdset}");
-                json!({"driver": "file", "filename": filename, "discard": "unmap"})
-            }
-            Backend::File(path) => {
-                json!({"driver": "file", "filename": path, "discard": "unmap"})
-            }
-            Backend::Blockdev(blockdev) => blockdev.clone(),
-        };
+        let (mut blockdev, memory) = self
+            .backend
+            .blockdev(fdset)
+            .with_context(|| format!("cannot make disk {}", self.id))?;
         blockdev["node-name"] = json!(self.node());
         Ok((blockdev, memory))
     }

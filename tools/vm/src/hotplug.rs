@@ -2,7 +2,7 @@
 
 //! Adds disks to a running guest and takes them away.
 
-use crate::builder::index_in_transport;
+use crate::command_line::index_in_transport;
 use crate::disk::{Disk, Transport};
 use crate::machine::Vm;
 use anyhow::{bail, Result};

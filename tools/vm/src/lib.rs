@@ -23,7 +23,9 @@
 
 mod accel;
 mod agent_client;
+mod backend;
 mod builder;
+mod command_line;
 mod console;
 mod counters;
 mod disk;
@@ -42,10 +44,11 @@ mod virtiofs;
 pub use accel::{Accel, Chosen};
 pub use agent::JOB_DIR;
 pub use agent_client::{Output, Pending};
+pub use backend::Backend;
 pub use builder::VmBuilder;
 pub use console::Trouble;
 pub use counters::Counters;
-pub use disk::{Backend, Disk, Transport};
+pub use disk::{Disk, Transport};
 pub use environment::Environment;
 pub use features::feature_names;
 pub use guest::Driver;

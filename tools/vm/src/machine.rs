@@ -4,7 +4,8 @@
 
 use crate::accel::Chosen;
 use crate::agent_client::{AgentClient, Output, Pending};
-use crate::builder::{index_in_transport, Sockets, VmBuilder};
+use crate::builder::VmBuilder;
+use crate::command_line::{index_in_transport, Sockets};
 use crate::console::{Console, Trouble};
 use crate::disk::Disk;
 use crate::environment::Environment;
