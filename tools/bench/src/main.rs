@@ -7,6 +7,7 @@ mod configuration;
 mod fio;
 mod kprobes;
 mod measure;
+mod metric;
 mod options;
 mod picture;
 mod progress;

@@ -3,8 +3,9 @@
 //! The picture: IOPS relative to the C driver, and interrupts, by job and configuration.
 
 use crate::configuration::Configuration;
+use crate::metric::Metric;
 use crate::statistics::Estimate;
-use crate::summary::{Metric, Row};
+use crate::summary::Row;
 use anyhow::{anyhow, Result};
 use plotters::coord::types::RangedCoordf64;
 use plotters::coord::Shift;

@@ -139,15 +139,17 @@ impl<'a> Record<'a> {
         let environment = &self.environment;
         let options = &environment.options;
         let on = |name: &str, set: bool| format!("{name} {}", if set { "on" } else { "off" });
+        let load = match options.workload.takes_load() {
+            true => format!("{} threads × iodepth {}", options.threads, options.iodepth),
+            false => format!("workload {}", options.workload.name()),
+        };
         [
             format!(
-                "Linux {}, {} ({}), {} vCPU, {} threads × iodepth {}, {} rounds of {} s",
+                "Linux {}, {} ({}), {} vCPU, {load}, {} rounds of {} s",
                 environment.guest_kernel,
                 environment.qemu,
                 environment.accelerator.to_uppercase(),
                 environment.guest_vcpus,
-                options.threads,
-                options.iodepth,
                 options.rounds,
                 options.runtime,
             ),

@@ -2,10 +2,12 @@
 
 //! The table that a person reads.
 
+use crate::configuration::Configuration;
+use crate::metric::Metric;
 use crate::statistics::Estimate;
-use crate::summary::{Metric, Row};
+use crate::summary::Row;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent};
 
 /// Columns after job and configuration: heading, what is shown, decimals.
 const COLUMNS: [(&str, Metric, usize); 10] = [
@@ -21,12 +23,23 @@ const COLUMNS: [(&str, Metric, usize); 10] = [
     ("kicks/kIO", Metric::Kicks, 1),
 ];
 
+/// What the preset would draw between rows.
+const BETWEEN_ROWS: [TableComponent; 4] = [
+    TableComponent::HorizontalLines,
+    TableComponent::MiddleIntersections,
+    TableComponent::LeftBorderIntersections,
+    TableComponent::RightBorderIntersections,
+];
+
 /// Lays the rows out, with the ratios of IOPS to the C driver's beside the IOPS.
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(UTF8_HORIZONTAL_ONLY)
         .set_content_arrangement(ContentArrangement::Disabled);
+    for line in BETWEEN_ROWS {
+        table.remove_style(line);
+    }
     let mut heading = vec!["job", "driver"];
     for (index, (name, ..)) in COLUMNS.iter().enumerate() {
         heading.push(name);
@@ -43,7 +56,9 @@ pub fn table(rows: &[Row]) -> Table {
         for (index, (_, metric, decimals)) in COLUMNS.iter().enumerate() {
             cells.push(median(row.estimate(*metric), *decimals));
             if index == 0 {
-                let ratio = row.ratio(Metric::Iops);
+                // To itself it has no ratio.
+                let c = row.configuration == Configuration::C;
+                let ratio = row.ratio(Metric::Iops).filter(|_| !c);
                 cells.push(median(ratio, 2));
                 cells.push(interval(ratio));
             }

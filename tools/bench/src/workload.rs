@@ -27,6 +27,16 @@ impl Workload {
         &self.text
     }
 
+    /// Whether threads and queue depth come from the options.
+    pub fn takes_load(&self) -> bool {
+        self.text.contains("${NUMJOBS}") && self.text.contains("${IODEPTH}")
+    }
+
+    /// The name or path that it was chosen by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The sections to run.
     pub fn jobs(&self) -> &[String] {
         &self.jobs
