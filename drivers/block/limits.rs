@@ -97,6 +97,13 @@ pub enum Error {
         /// The longest segment allowed, in bytes.
         size: u32,
     },
+    /// A request could not hold as much as one logical block.
+    RequestSize {
+        /// The most bytes of a request.
+        bytes: u64,
+        /// The logical block in bytes.
+        blk_size: u32,
+    },
     /// The ring cannot hold a request with data.
     RingTooSmall {
         /// The number of descriptors.
@@ -117,6 +124,11 @@ impl fmt::Display for Error {
                 f,
                 "segments of {size} bytes are unusable: size_max must be at least {MIN_SEGMENT}"
             ),
+            Self::RequestSize { bytes, blk_size } => write!(
+                f,
+                "requests of {bytes} bytes are unusable: seg_max times size_max must be at least \
+                 blk_size, {blk_size}"
+            ),
             Self::RingTooSmall { size } => write!(
                 f,
                 "a ring of {size} descriptors is unusable: a request needs at least {}",
@@ -135,6 +147,15 @@ impl Limits {
     /// An [`Error`] for a value that leaves nothing to work with.
     pub fn new(config: &Config, ring: Ring, machine: Machine) -> Result<Self, Error> {
         let logical = logical_block_size(config, machine)?;
+        let max_segments = max_segments(config, ring)?;
+        let max_segment_size = max_segment_size(config, machine)?;
+        let bytes = u64::from(max_segments).saturating_mul(max_segment_size.into());
+        if bytes < logical.into() {
+            return Err(Error::RequestSize {
+                bytes,
+                blk_size: logical,
+            });
+        }
         let topology = config.topology.unwrap_or_default();
         let blocks = |count: u32| logical.checked_mul(count).unwrap_or(0);
         Ok(Self {
@@ -143,8 +164,8 @@ impl Limits {
             alignment_offset: blocks(topology.alignment_offset.into()),
             io_min: blocks(topology.min_io_size.into()),
             io_opt: blocks(topology.opt_io_size),
-            max_segments: max_segments(config, ring)?,
-            max_segment_size: max_segment_size(config, machine)?,
+            max_segments,
+            max_segment_size,
         })
     }
 }

@@ -47,6 +47,8 @@ fn assert_valid(limits: &Limits, config: &Config, ring: Ring, machine: Machine) 
     assert!(longest >= BLK_MIN_SEGMENT_SIZE, "{limits:?}");
     assert!(longest as usize <= machine.max_dma_size, "{limits:?}");
     assert!(longest <= config.size_max.unwrap_or(u32::MAX), "{limits:?}");
+    let request = u64::from(segments) * u64::from(longest);
+    assert!(request >= u64::from(logical), "{limits:?}");
 }
 
 /// An error has to name a value that is indeed unusable.
@@ -71,6 +73,11 @@ fn assert_justified(error: Error, config: &Config, ring: Ring, machine: Machine)
             );
             assert!(text.contains(&size.to_string()) && text.contains(&MIN_SEGMENT.to_string()));
         }
+        Error::RequestSize { bytes, blk_size } => {
+            assert!(bytes < blk_size.into(), "{text}");
+            assert_eq!(config.blk_size, Some(blk_size));
+            assert!(text.contains(&bytes.to_string()) && text.contains(&blk_size.to_string()));
+        }
         Error::RingTooSmall { size } => {
             assert_eq!(size, ring.size);
             assert!(size < 3 && text.contains(&size.to_string()), "{text}");
@@ -85,6 +92,27 @@ fn with_block_size(blk_size: u32) -> Result<Limits, Error> {
         ..Config::default()
     };
     Limits::new(&config, RING, MACHINE)
+}
+
+/// A request that could not hold one block is an error, not a disk on which all I/O fails.
+#[test]
+fn requests_shorter_than_a_block() {
+    let config = Config {
+        seg_max: Some(1),
+        size_max: Some(4096),
+        blk_size: Some(65536),
+        ..Config::default()
+    };
+    let expected = Error::RequestSize {
+        bytes: 4096,
+        blk_size: 65536,
+    };
+    assert_eq!(Limits::new(&config, RING, MACHINE), Err(expected));
+    let config = Config {
+        seg_max: Some(16),
+        ..config
+    };
+    assert!(Limits::new(&config, RING, MACHINE).is_ok());
 }
 
 /// Case 1: a block size of 0 means the default, any other invalid one is an error.
