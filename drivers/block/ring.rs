@@ -43,9 +43,9 @@ impl Ring {
         self.vq.as_ref().is_some_and(Virtqueue::is_broken)
     }
 
-    /// Whether a pass of the protocol is owed.
+    /// Whether a pass of the protocol is owed. It is not once the device is out of service.
     pub(crate) fn is_owed(&self) -> bool {
-        self.handler.is_owed()
+        self.vq.is_some() && self.handler.is_owed()
     }
 
     /// Whether the block layer's queue is to be started, now that a pass has made room. It is not
