@@ -11,8 +11,9 @@
 //!
 //! The handler may only go idle in two ways:
 //!
-//! - After [`Ring::enable_cb`] (or the delayed variant) returned `true`: callbacks were on
-//!   *before* the ring was seen empty, so whatever the device adds later, it signals.
+//! - After [`Ring::enable_cb`] returned `true`: callbacks were on *before* the ring was seen empty,
+//!   so whatever the device adds later, it signals. After the delayed variant: the signal was asked
+//!   for a buffer that the ring did not hold yet, so it will come, for what is in the ring as well.
 //! - With callbacks on all the time ([`Suppress::Off`]), after [`Ring::get_buf`] found nothing:
 //!   a ring with callbacks on asks for a signal for the next buffer each time that it hands one
 //!   out, and looks at the ring again after that.
@@ -36,8 +37,8 @@ pub trait Ring {
     /// C function: `virtqueue_enable_cb()`.
     fn enable_cb(&mut self) -> bool;
 
-    /// As [`Ring::enable_cb`], but the signal may come only after many more buffers, never after
-    /// the last one in flight. C function: `virtqueue_enable_cb_delayed()`.
+    /// As [`Ring::enable_cb`], but the signal may come only after many more buffers, the last one in
+    /// flight at the latest; `false` only if as many are there already. C function: `virtqueue_enable_cb_delayed()`.
     fn enable_cb_delayed(&mut self) -> bool;
 
     /// Takes the next used buffer. With callbacks on, this also asks for a signal for the one after
@@ -48,7 +49,8 @@ pub trait Ring {
 /// Why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The ring is empty and callbacks are on: the device will signal.
+    /// Callbacks are on, and the device will signal what is in the ring or will be. (Nothing is, but
+    /// in [`Suppress::Delayed`].)
     Quiescent,
     /// The budget is used up and callbacks are off: the caller must run another pass soon.
     Budget,

@@ -86,11 +86,11 @@ impl BlockDevice {
         Suppress::from_raw(self.suppress.load(Relaxed) as u8)
     }
 
-    /// Sets the mode of interrupt suppression of all queues. Any context.
+    /// Sets the mode of interrupt suppression of all queues. Process context.
     pub(crate) fn set_suppress(&self, suppress: Suppress) {
         self.suppress.store(suppress as u32, Relaxed);
         for queue in &self.queues {
-            queue.set_suppress(suppress);
+            queue::set_suppress(queue, suppress);
         }
     }
 

@@ -74,11 +74,6 @@ impl Queue {
         &self.stats
     }
 
-    /// Sets the mode of suppression from the next pass on. Any context.
-    pub(crate) fn set_suppress(&self, suppress: Suppress) {
-        self.suppress.store(suppress as u32, Relaxed);
-    }
-
     /// Whether the device has broken the protocol, or is gone. Any context.
     pub(crate) fn is_broken(&self) -> bool {
         self.ring.lock().is_broken()
@@ -195,10 +190,10 @@ impl Queue {
 
     /// Completes what the device has returned, up to `budget` requests.
     #[inline]
-    fn complete(&self, budget: u32, count: impl FnOnce(&Stats, &Pass)) -> End {
+    fn complete(&self, suppress: Suppress, budget: u32, count: impl FnOnce(&Stats, &Pass)) -> End {
         let mut done = RequestList::<BlockDriver, Done>::new();
         let mut ring = self.ring.lock();
-        let Some(pass) = ring.collect(self.suppress(), budget, &mut done) else {
+        let Some(pass) = ring.collect(suppress, budget, &mut done) else {
             return End::Quiescent;
         };
         count(&self.stats, &pass);
@@ -222,18 +217,32 @@ impl Queue {
 /// Serves an interrupt of the queue. Hard interrupt context, as a rule.
 #[inline]
 pub(crate) fn interrupt(queue: &Polled<Queue>) {
-    if queue.complete(BUDGET, Stats::count_interrupt) == End::Budget {
+    if queue.complete(queue.suppress(), BUDGET, Stats::count_interrupt) == End::Budget {
         queue.schedule();
     }
 }
 
-/// Looks for the completion of a request that has taken too long. If it is there, the interrupt
-/// that should have told of it is counted as missed. Process context.
-pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
-    if queue.complete(BUDGET, Stats::count_poll) == End::Budget {
+/// A pass outside of interrupts and polls, after which the device signals the next completion.
+/// Process context.
+fn rearm(queue: &Polled<Queue>) {
+    if queue.complete(Suppress::Loop, BUDGET, Stats::count_poll) == End::Budget {
         queue.schedule();
     }
-    if request.is_in_flight() {
+}
+
+/// Sets the mode of suppression, at once: a signal that was asked for later, in the old mode, does
+/// not have to come first. Process context.
+pub(crate) fn set_suppress(queue: &Polled<Queue>, suppress: Suppress) {
+    queue.suppress.store(suppress as u32, Relaxed);
+    rearm(queue);
+}
+
+/// Looks for the completion of a request that has taken too long. If it is there, the interrupt
+/// that should have told of it is counted as missed – unless it was asked for only when others have
+/// completed as well. Process context.
+pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
+    rearm(queue);
+    if request.is_in_flight() || queue.suppress() == Suppress::Delayed {
         return;
     }
     let ring = queue.ring.lock();
@@ -247,7 +256,7 @@ pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
 
 impl PollHandler for Queue {
     fn poll(&self, budget: u32) -> bool {
-        self.complete(budget, Stats::count_poll) == End::Budget
+        self.complete(self.suppress(), budget, Stats::count_poll) == End::Budget
     }
 
     fn is_owed(&self) -> bool {

@@ -52,7 +52,8 @@ pub(crate) struct Stats {
     pub(crate) suppressed_kicks: Counter,
     /// Times that the queue was stopped because the ring was full.
     pub(crate) ring_full_stops: Counter,
-    /// Passes outside of interrupts: after a budget was used up, or for a request that timed out.
+    /// Passes outside of interrupts: after a budget was used up, for a request that timed out, or
+    /// for a change of mode.
     polls: Counter,
     /// Requests that were found completed only when their time was up.
     pub(crate) missed_interrupts: Counter,
