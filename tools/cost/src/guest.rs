@@ -127,7 +127,8 @@ impl Guest {
             Driver::Rust
         );
         for (name, value) in parameters {
-            script += &format!(" echo {value} > {name};");
+            // The kernel's log says what would be right.
+            script += &format!(" echo {value} > {name} || {{ dmesg | tail -n 1 >&2; exit 1; }};");
         }
         self.vm.sh(&script)?;
         Ok(())
