@@ -37,8 +37,9 @@ pub trait Ring {
     /// C function: `virtqueue_enable_cb()`.
     fn enable_cb(&mut self) -> bool;
 
-    /// As [`Ring::enable_cb`], but the signal may come only after many more buffers, the last one in
-    /// flight at the latest; `false` only if as many are there already. C function: `virtqueue_enable_cb_delayed()`.
+    /// As [`Ring::enable_cb`], but the signal may come only after many more buffers, the last one
+    /// in flight at the latest; `false` only if as many are there already. C function:
+    /// `virtqueue_enable_cb_delayed()`.
     fn enable_cb_delayed(&mut self) -> bool;
 
     /// Takes the next used buffer. With callbacks on, this also asks for a signal for the one after
@@ -49,8 +50,8 @@ pub trait Ring {
 /// Why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Callbacks are on, and the device will signal what is in the ring or will be. (Nothing is, but
-    /// in [`Suppress::Delayed`].)
+    /// Callbacks are on, and the device will signal what is in the ring or will be. (Nothing is,
+    /// but in [`Suppress::Delayed`].)
     Quiescent,
     /// The budget is used up and callbacks are off: the caller must run another pass soon.
     Budget,

@@ -238,7 +238,7 @@ pub(crate) fn set_suppress(queue: &Polled<Queue>, suppress: Suppress) {
 }
 
 /// Looks for the completion of a request that has taken too long. If it is there, the interrupt
-/// that should have told of it is counted as missed – unless it was asked for only when others have
+/// that should have told of it is counted as missed, unless it was asked for only when others have
 /// completed as well. Process context.
 pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
     rearm(queue);
