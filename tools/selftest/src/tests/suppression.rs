@@ -65,7 +65,7 @@ fn switching_under_load(lab: &Lab, vm: &Vm) -> Result<()> {
     let switcher = vm.spawn(
         secs(seconds + 60),
         &format!(
-            "exec 3<> <(:); count=0; end=$((SECONDS + {seconds}))
+            "mkfifo /tmp/never; exec 3<>/tmp/never; count=0; end=$((SECONDS + {seconds}))
              while test $SECONDS -lt $end; do for mode in {modes}; do
                  echo $mode >/sys/block/{name}/suppress || exit 1
                  count=$((count + 1)); read -t 0.002 -u 3
