@@ -140,8 +140,8 @@ fn unload_at_once(lab: &Lab, vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// A descriptor stays open over unbind: nothing can be read by it, the module cannot be unloaded until it is
-/// closed, and the same device gets a new disk meanwhile.
+/// A descriptor stays open over unbind: nothing can be read by it, the module cannot be unloaded
+/// until it is closed, and the same device gets a new disk meanwhile.
 fn open_disk(_lab: &Lab, vm: &Vm) -> Result<()> {
     vm.load(Driver::Rust, "")?;
     let device = vm.virtio_device(DISK)?;
