@@ -9,12 +9,18 @@ use vm::{Vm, VmBuilder};
 /// Describes the guest of a group.
 type Guest = Box<dyn Fn(&Lab) -> Result<VmBuilder> + Send + Sync>;
 
+/// A test that uses the group's guest.
+type Shared = Box<dyn Fn(&Lab, &Vm) -> Result<()> + Send + Sync>;
+
+/// A test that boots what it needs.
+type Alone = Box<dyn Fn(&Lab) -> Result<()> + Send + Sync>;
+
 /// What a test does.
 pub enum Body {
     /// Uses the group's guest.
-    Shared(Box<dyn Fn(&Lab, &Vm) -> Result<()> + Send + Sync>),
+    Shared(Shared),
     /// Boots what it needs.
-    Alone(Box<dyn Fn(&Lab) -> Result<()> + Send + Sync>),
+    Alone(Alone),
 }
 
 /// A test: it passes if its function succeeds and no guest's kernel has complained.

@@ -17,7 +17,7 @@ const STRIDE: u64 = 64;
 
 pub fn groups() -> Vec<Group> {
     let mut in_file = Group::new("data").guest(|lab| {
-        let scratch = lab.scratch(4 * STRIDE << 20)?;
+        let scratch = lab.scratch((4 * STRIDE) << 20)?;
         let disk = Disk::new(DISK, scratch.backend()).num_queues(2);
         Ok(Vm::builder().vcpus(2).disk(disk))
     });
@@ -84,7 +84,7 @@ fn mixed_sizes(lab: &Lab, vm: &Vm, mode: &str) -> Result<()> {
 
 /// A second guest, with nothing of the first one's memory, reads what the first one wrote.
 fn survives_a_reboot(lab: &Lab) -> Result<()> {
-    let scratch = lab.scratch(4 * STRIDE << 20)?;
+    let scratch = lab.scratch((4 * STRIDE) << 20)?;
     let boot = || -> Result<Vm> {
         let vm = lab.boot(Vm::builder().disk(Disk::new(DISK, scratch.backend())))?;
         vm.load(Driver::Rust, "")?;

@@ -49,7 +49,7 @@ pub fn all() -> Vec<Group> {
 }
 
 #[cfg(test)]
-mod tests {
+mod registry {
     use std::collections::BTreeSet;
 
     #[test]
