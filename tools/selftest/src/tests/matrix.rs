@@ -81,7 +81,7 @@ impl Combination {
                  }}
                  cat $device/features
                  completions
-                 {} --output=/tmp/fio || {{ cat /tmp/fio; exit 1; }}
+                 {} >/tmp/fio 2>&1 || {{ cat /tmp/fio; exit 1; }}
                  completions
                  cat /sys/block/$name/inflight",
                 self.fio(lab)
