@@ -20,6 +20,7 @@ Main jobs (as root; whatever is missing is set up first, once):
                          ARGS="--help" lists the options
   make test            - static checks, host tests, guest tests; full logs in results/test
                          STAGES="static host guest" chooses some of them
+  make test-long       - the same with the guest tests in full size
   make cost            - guest instructions per I/O, ours against the C driver
 
 Module:
@@ -46,7 +47,7 @@ A shell in the sysroot: scripts/enter bash. More: Documentation/build.rst
 endef
 
 .DEFAULT_GOAL := module
-.PHONY: all module install setup tools run test cost clippy fmt fmt-check doc rust-analyzer \
+.PHONY: all module install setup tools run test test-long cost clippy fmt fmt-check doc rust-analyzer \
 	clean distclean help
 # The scripts use all processors themselves; two of them at a time would only wait for a lock.
 .NOTPARALLEL:
@@ -75,6 +76,9 @@ cost: module tools
 
 test:
 	@scripts/test $(STAGES)
+
+test-long: ARGS += --long
+test-long: test
 
 clippy:
 	@scripts/clippy
