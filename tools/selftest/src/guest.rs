@@ -57,7 +57,7 @@ pub fn total(vm: &Vm, disk: &str) -> Result<Counters> {
         .fold(Counters::default(), |sum, queue| &sum + queue))
 }
 
-/// The kernel's messages while `action` ran.
+/// The driver's messages while `action` ran.
 pub fn log_of(vm: &Vm, action: impl FnOnce() -> Result<()>) -> Result<Vec<String>> {
     let lines = || -> Result<usize> {
         let text = vm.sh("dmesg | wc -l")?;
@@ -68,7 +68,9 @@ pub fn log_of(vm: &Vm, action: impl FnOnce() -> Result<()>) -> Result<Vec<String
     let before = lines()?;
     action()?;
     let text = vm.sh(&format!("dmesg | tail -n +{}", before + 1))?;
-    Ok(text.lines().map(str::to_owned).collect())
+    // Others may say something at any time.
+    let ours = text.lines().filter(|line| line.contains("virtio_blk_rs"));
+    Ok(ours.map(str::to_owned).collect())
 }
 
 /// Demands that no request of a disk is in flight, for the block layer or for the driver.
