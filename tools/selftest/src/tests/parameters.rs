@@ -134,8 +134,14 @@ fn defaults(_lab: &Lab, vm: &Vm) -> Result<()> {
         )?;
     }
     let name = vm.block_device(DISK)?;
-    let mode = vm.sh(&format!("stat -c %a /sys/block/{name}/suppress"))?;
-    expect("the mode of a disk's suppress", mode.trim(), "644")
+    let text = vm.sh(&format!(
+        "cd /sys/block/{name}; stat -c '%n %a' num_request_queues queue_depth suppress"
+    ))?;
+    expect(
+        "the disk's files",
+        text.trim(),
+        "num_request_queues 444\nqueue_depth 444\nsuppress 644",
+    )
 }
 
 /// Each bad value is an EINVAL and one line in the log, and the old value stays.
@@ -220,6 +226,8 @@ fn num_request_queues(_lab: &Lab, vm: &Vm) -> Result<()> {
             found.trim(),
             right.as_str(),
         )?;
+        let told = read(vm, &format!("/sys/block/{name}/num_request_queues"))?;
+        expect("the number that the disk tells", told, right)?;
     }
     Ok(())
 }
@@ -231,6 +239,8 @@ fn queue_depth(_lab: &Lab, vm: &Vm) -> Result<()> {
         let name = vm.block_device(DISK)?;
         let tags: u32 = number(vm, &format!("/sys/block/{name}/mq/0/nr_tags"))?;
         expect(&format!("the tags with queue_depth={wanted}"), tags, right)?;
+        let told: u32 = number(vm, &format!("/sys/block/{name}/queue_depth"))?;
+        expect("the depth that the disk tells", told, right)?;
         vm.sh(&format!(
             "dd if=/dev/{name} of=/dev/null bs=64k iflag=direct status=none"
         ))?;

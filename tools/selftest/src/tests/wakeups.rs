@@ -3,7 +3,7 @@
 //! No completion is missed, whatever the depth, the ring's features and the kind of interrupt.
 
 use crate::fio;
-use crate::guest::{expect, expect_idle, secs, total, MODES};
+use crate::guest::{expect, expect_idle, secs, total, DEBUGFS, MODES};
 use crate::lab::Lab;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
@@ -40,6 +40,7 @@ pub fn groups() -> Vec<Group> {
                 .disk(disk("intx").property("vectors", 0))
                 // One vector for the configuration and one for all queues.
                 .disk(disk("shared").property("vectors", 2))
+                .disk(disk("masked"))
                 .disk(
                     disk("legacy")
                         .property("disable-modern", true)
@@ -52,6 +53,10 @@ pub fn groups() -> Vec<Group> {
         .shared("queues that share a vector", |lab, vm| {
             shared_line(lab, vm, "shared")
         })
+        .shared(
+            "a request whose interrupt is lost ends when it times out",
+            |_, vm| lost_interrupt(vm, "masked"),
+        )
         .shared("a legacy device on PCI", |lab, vm| {
             legacy(lab, vm, "legacy")
         });
@@ -67,6 +72,36 @@ pub fn groups() -> Vec<Group> {
             legacy(lab, vm, "mmio")
         });
     vec![depths, pci, mmio]
+}
+
+/// A device whose interrupts are masked completes a request, and nothing tells of it. The driver
+/// has to look for it when its time is up; it ends once, and is counted.
+fn lost_interrupt(vm: &Vm, disk: &str) -> Result<()> {
+    let name = vm.block_device(disk)?;
+    let missed = || -> Result<u64> {
+        let text = vm.sh(&format!(
+            "awk '/^missed_interrupts /{{ n += $2 }} END {{ print n }}' {DEBUGFS}/{name}/queue*"
+        ))?;
+        Ok(text.trim().parse()?)
+    };
+    let read = format!("dd if=/dev/{name} of=/dev/null bs=4k count=1 iflag=direct status=none");
+    expect("the number of interrupts missed before", missed()?, 0)?;
+    vm.sh(&format!(
+        "echo 1000 >/sys/block/{name}/queue/io_timeout
+         device=$(basename $(readlink -f /sys/block/{name}/device/..))
+         setpci -s $device CAP_MSIX+2.w=4000:4000
+         timeout 20 {read}; status=$?
+         setpci -s $device CAP_MSIX+2.w=0:4000
+         exit $status"
+    ))?;
+    expect("the number of interrupts missed", missed()?, 1)?;
+    vm.sh(&read)?;
+    expect("the number of interrupts missed after", missed()?, 1)?;
+    ensure!(
+        vm.dmesg()?.contains("had completed without an interrupt"),
+        "the kernel's log does not tell of the lost interrupt"
+    );
+    Ok(())
 }
 
 /// Case 21: a request that ends just before callbacks are enabled again must be seen. At depth 1
