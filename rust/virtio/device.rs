@@ -122,15 +122,21 @@ impl Device {
         Ok(())
     }
 
+    /// Reads a wide field until two readings in a row agree, each within one generation. The
+    /// generation alone does not do: there are devices, QEMU among them, that change the value
+    /// first and count the generation later.
     fn get_wide(&self, offset: u32, bytes: &mut [u8; 8]) -> Result {
         let get = self.ops().get.ok_or(EIO)?;
+        let mut last = None;
         for _ in 0..GENERATION_RETRIES {
             let before = self.generation();
             // SAFETY: By the type invariant; `bytes` holds eight bytes.
             unsafe { get(self.as_raw(), offset, bytes.as_mut_ptr().cast(), 8) };
-            if self.generation() == before {
+            let reading = (self.generation() == before).then_some(*bytes);
+            if reading.is_some() && reading == last {
                 return Ok(());
             }
+            last = reading;
         }
         dev_err!(
             self.as_ref(),
