@@ -47,8 +47,8 @@ A shell in the sysroot: scripts/enter bash. More: Documentation/build.rst
 endef
 
 .DEFAULT_GOAL := module
-.PHONY: all module install setup tools run test test-long cost clippy fmt fmt-check doc rust-analyzer \
-	clean distclean help
+.PHONY: all module install setup tools run test test-long cost \
+	clippy fmt fmt-check doc rust-analyzer clean distclean help
 # The scripts use all processors themselves; two of them at a time would only wait for a lock.
 .NOTPARALLEL:
 
