@@ -19,11 +19,7 @@ use kernel::{
     fmt::{self, Display},
     prelude::*,
     str::CString,
-    sync::{
-        aref::ARef,
-        atomic::{Atomic, Relaxed},
-        new_mutex, Arc, Mutex,
-    },
+    sync::{aref::ARef, new_mutex, Arc, Mutex},
 };
 use virtio::{Device, Driver, IdTable, Probe};
 
@@ -52,7 +48,6 @@ pub(crate) struct BlockDevice {
     device: ARef<Device>,
     queues: KVec<Arc<Polled<Queue>>>,
     depth: u32,
-    suppress: Atomic<u32>,
     #[pin]
     disk: Mutex<Option<Disk>>,
 }
@@ -81,14 +76,14 @@ impl BlockDevice {
         self.depth
     }
 
-    /// The mode of interrupt suppression.
+    /// The mode of interrupt suppression, which is the same for all queues.
     pub(crate) fn suppress(&self) -> Suppress {
-        Suppress::from_raw(self.suppress.load(Relaxed) as u8)
+        let first = self.queues.first();
+        first.map_or_else(Suppress::default, |queue| queue.suppress())
     }
 
     /// Sets the mode of interrupt suppression of all queues. Process context.
     pub(crate) fn set_suppress(&self, suppress: Suppress) {
-        self.suppress.store(suppress as u32, Relaxed);
         for queue in &self.queues {
             queue::set_suppress(queue, suppress);
         }
@@ -180,7 +175,6 @@ impl Driver for BlockDriver {
                 device: device.into(),
                 queues,
                 depth,
-                suppress: Atomic::new(suppress as u32),
                 disk <- new_mutex!(None, "virtio_blk_rs::disk"),
             }? Error),
             GFP_KERNEL,

@@ -208,8 +208,9 @@ impl Queue {
         pass.end
     }
 
+    /// The mode of suppression.
     #[inline]
-    fn suppress(&self) -> Suppress {
+    pub(crate) fn suppress(&self) -> Suppress {
         Suppress::from_raw(self.suppress.load(Relaxed) as u8)
     }
 }
