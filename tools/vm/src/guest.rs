@@ -2,10 +2,9 @@
 
 //! What tests and benchmarks ask of a guest: drivers, disks, counts.
 
-use crate::counters::Counters;
-use crate::interrupts::Interrupts;
 use crate::machine::{Vm, MODULE};
 use anyhow::{bail, Context, Result};
+use counters::{Counters, Interrupts};
 use std::fmt;
 
 /// The two drivers for virtio-blk.

@@ -2,6 +2,7 @@
 
 //! The Rust driver's own counters, from debugfs.
 
+use crate::queue_file::QueueFile;
 use anyhow::{Context, Result};
 use std::ops::{Add, Sub};
 
@@ -34,18 +35,10 @@ const HISTOGRAM: &str = "hist_completions_per_interrupt";
 impl Counters {
     /// Parses one queue's file.
     pub fn parse(text: &str) -> Result<Self> {
-        let line = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
-                .with_context(|| format!("the counters have no {name}: {text:?}"))
-        };
-        let number = |text: &str| {
-            text.trim()
-                .parse::<u64>()
-                .with_context(|| format!("{text:?} is no count"))
-        };
-        let value = |name| number(line(name)?);
-        let buckets = line(HISTOGRAM)?.split_whitespace().map(number);
+        let file = QueueFile::parse(text)?;
+        let missing = |name: &str| format!("the counters have no {name}: {text:?}");
+        let value = |name| file.value(name).with_context(|| missing(name));
+        let histogram = file.histogram(HISTOGRAM);
         Ok(Self {
             interrupts: value("interrupts")?,
             empty_interrupts: value("empty_interrupts")?,
@@ -55,7 +48,7 @@ impl Counters {
             suppressed_kicks: value("suppressed_kicks")?,
             ring_full_stops: value("ring_full_stops")?,
             largest_batch: value("largest_batch")?,
-            completions_per_interrupt: buckets.collect::<Result<_>>()?,
+            completions_per_interrupt: histogram.with_context(|| missing(HISTOGRAM))?.to_vec(),
         })
     }
 
@@ -119,7 +112,9 @@ mod tests {
     #[test]
     fn a_missing_counter_is_named() {
         let message = Counters::parse("interrupts 1\n").unwrap_err().to_string();
-        assert!(message.contains(HISTOGRAM), "{message}");
+        assert!(message.contains("empty_interrupts"), "{message}");
+        let message = Counters::parse(&QUEUE.replace("hist", "hits")).unwrap_err();
+        assert!(message.to_string().contains(HISTOGRAM), "{message}");
     }
 
     #[test]
