@@ -4,9 +4,9 @@
 
 use crate::configuration::Configuration;
 use crate::metric::Metric;
-use crate::statistics::Estimate;
 use crate::summary::Row;
 use anyhow::{anyhow, Result};
+use measuring::Estimate;
 use plotters::coord::types::RangedCoordf64;
 use plotters::coord::Shift;
 use plotters::prelude::*;

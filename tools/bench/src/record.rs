@@ -7,11 +7,11 @@ use crate::configuration::Configuration;
 use crate::measure::Bench;
 use crate::options::{RunOptions, DISK};
 use crate::summary::Row;
-use anyhow::{Context, Result};
+use anyhow::Result;
+use measuring::Host;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 use vm::Vm;
 
@@ -29,10 +29,8 @@ pub struct Environment {
     accelerator: String,
     accelerator_reason: String,
     fio: String,
-    host_cpu: String,
-    host_cpus: usize,
-    host_kernel: String,
-    host_load: String,
+    #[serde(flatten)]
+    host: Host,
     device: Map<String, Value>,
     negotiated_features: BTreeMap<String, Vec<String>>,
     io_scheduler: String,
@@ -79,28 +77,12 @@ impl Environment {
             accelerator: vm.accel().name().to_owned(),
             accelerator_reason: vm.accel().because.clone(),
             fio: line("fio --version")?,
-            host_cpu: host_cpu()?,
-            host_cpus: std::thread::available_parallelism()?.get(),
-            host_kernel: file("/proc/sys/kernel/osrelease")?,
-            host_load: file("/proc/loadavg")?,
+            host: Host::ask()?,
             device: disk.properties().clone(),
             negotiated_features,
             io_scheduler: Bench::SCHEDULER.to_owned(),
         })
     }
-}
-
-fn file(path: &str) -> Result<String> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-    Ok(text.trim().to_owned())
-}
-
-fn host_cpu() -> Result<String> {
-    let text = file("/proc/cpuinfo")?;
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    Ok(model.map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned()))
 }
 
 /// The content of run.json.

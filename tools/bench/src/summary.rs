@@ -5,7 +5,7 @@
 use crate::configuration::Configuration;
 use crate::measure::Sample;
 use crate::metric::{Metric, Probed};
-use crate::statistics::{paired_ratios, Estimate};
+use measuring::{paired_ratios, Estimate};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 

@@ -4,10 +4,10 @@
 
 use crate::configuration::Configuration;
 use crate::metric::Metric;
-use crate::statistics::Estimate;
 use crate::summary::Row;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent};
+use measuring::Estimate;
 
 /// Columns after job and configuration: heading, what is shown, decimals.
 const COLUMNS: [(&str, Metric, usize); 10] = [

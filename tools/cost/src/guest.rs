@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context, Result};
 use marker::Window;
+use measuring::drivers;
 use vm::{Accel, Disk, Driver, Interrupts, Vm, JOB_DIR};
 
 use crate::job::Job;
@@ -23,9 +24,6 @@ const NULL_BLOCK: &str = "nullb0";
 /// null_blk as the floor: one queue, completion within the submission.
 const LOAD_FLOOR: &str = "modprobe null_blk queue_mode=2 irqmode=0 submit_queues=1 && \
                           test -b /dev/nullb0";
-
-/// Where the guest keeps the values that our module's parameters had when it was loaded.
-const DEFAULTS: &str = "/run/parameters";
 
 /// I/Os of the first job of each setting, which fills the caches and does not count.
 const WARM_UP: u64 = 1_000;
@@ -76,13 +74,9 @@ impl Guest {
             .with_context(|| format!("cannot copy {} into the guest", marker.display()))?;
         vm.sh(&format!("cp {JOB_DIR}/vbr-marker /run/"))?;
         vm.sh(LOAD_FLOOR).context("cannot load null_blk")?;
-        vm.load(Driver::C, "")?;
+        drivers::load(&vm, Driver::C, &[DISK])?;
         if rust {
-            vm.load(Driver::Rust, "")?;
-            vm.sh(&format!(
-                "cp -r /sys/module/{}/parameters {DEFAULTS}",
-                Driver::Rust
-            ))?;
+            drivers::load(&vm, Driver::Rust, &[DISK])?;
         }
         let device = vm.virtio_device(DISK)?;
         Ok(Self {
@@ -102,36 +96,10 @@ impl Guest {
     }
 
     fn bind(&self, setting: &Setting) -> Result<String> {
-        let bus = "/sys/bus/virtio";
-        let device = &self.device;
-        self.vm.sh(&format!(
-            "if test -e {bus}/devices/{device}/driver; then \
-             echo {device} > {bus}/devices/{device}/driver/unbind; fi"
-        ))?;
-        let Some(driver) = setting.driver else {
-            return Ok(NULL_BLOCK.to_owned());
-        };
-        if driver == Driver::Rust {
-            self.set_parameters(&setting.parameters)?;
+        match setting.driver {
+            Some(driver) => drivers::bind(&self.vm, DISK, driver, &setting.parameters),
+            None => drivers::unbind(&self.vm, DISK).map(|()| NULL_BLOCK.to_owned()),
         }
-        self.vm
-            .sh(&format!("echo {device} > {bus}/drivers/{driver}/bind"))?;
-        self.vm.block_device(DISK)
-    }
-
-    /// Sets those of our module's parameters that are named, and resets the others.
-    fn set_parameters(&self, parameters: &[(String, String)]) -> Result<()> {
-        let mut script = format!(
-            "set -e; cd /sys/module/{}/parameters; \
-             for name in *; do cat {DEFAULTS}/$name > $name; done;",
-            Driver::Rust
-        );
-        for (name, value) in parameters {
-            // The kernel's log says what would be right.
-            script += &format!(" echo {value} > {name} || {{ dmesg | tail -n 1 >&2; exit 1; }};");
-        }
-        self.vm.sh(&script)?;
-        Ok(())
     }
 
     /// Runs the job on a block device, counted. Returns its IOPS too.

@@ -1,54 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counts the guest instructions that each driver spends on an I/O: `make cost`.
-//!
-//! One guest is booted under TCG with a plugin that counts instructions. In it the same job runs on
-//! null_blk, on the C driver and on ours with each setting, in several passes that alternate.
-//! What a driver costs is the difference to null_blk, which fio, io_uring and the block layer
-//! cost as well. The method is explained in Documentation/cost.rst.
+//! `make cost`: what each driver costs, as a table, a picture and JSON.
 
-mod chart;
-mod guest;
-mod job;
-mod measure;
 mod options;
-mod profile;
-mod report;
-mod settings;
-mod statistics;
-mod symbols;
-mod table;
-mod windows;
 
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
+use cost::{chart, measure, table, Environment, Guest, Job, Outcome, Report};
+use measuring::{median, spread_percent, Progress};
 use vm::Driver;
 
-use crate::guest::Guest;
-use crate::job::Job;
 use crate::options::Options;
-use crate::report::{Environment, Outcome, Report};
-use crate::statistics::{median, spread_percent};
 
 fn main() -> Result<()> {
     let options = Options::parse();
     let settings = options.settings()?;
-    let jobs = measure::jobs(&settings, options.passes);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}")?;
-    let progress = ProgressBar::new(jobs).with_style(style);
-    progress.set_message("booting the guest");
-    progress.enable_steady_tick(Duration::from_millis(200));
+    let mut progress = Progress::new(options.extent().jobs(&settings));
+    progress.doing("booting the guest");
 
     let rust = settings.iter().any(|s| s.driver == Some(Driver::Rust));
     let mut guest = Guest::boot(|name| options.disk(name), rust, options.profile)?;
-    let results = measure::all(&mut guest, &settings, &options, &progress)?;
+    let results = measure::all(&mut guest, &settings, options.extent(), &mut progress)?;
     let environment = environment(&guest, &options, &results.tick)?;
     guest.shutdown()?;
-    progress.finish_and_clear();
+    progress.finish();
 
     publish(&Report {
         environment,

@@ -8,11 +8,10 @@
 //! price of time, told in ticks of the timer, and is taken away from each pass.
 
 use anyhow::{ensure, Result};
-use indicatif::ProgressBar;
+use measuring::Progress;
 
 use crate::guest::{Count, Guest};
 use crate::job::Job;
-use crate::options::Options;
 use crate::profile::Profile;
 use crate::report::{Measured, Pass};
 use crate::settings::Setting;
@@ -26,32 +25,43 @@ pub struct Results {
     pub tick: Vec<f64>,
 }
 
-/// The number of jobs that [`all`] runs.
-pub fn jobs(settings: &[Setting], passes: u16) -> u64 {
-    u64::from(passes) * (settings.len() as u64 + 1)
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// How often each setting is measured.
+    pub passes: u16,
+    /// I/Os of one job.
+    pub ios: u64,
+}
+
+impl Extent {
+    /// The number of jobs that [`all`] runs.
+    pub fn jobs(self, settings: &[Setting]) -> u64 {
+        u64::from(self.passes) * (settings.len() as u64 + 1)
+    }
 }
 
 /// Runs all passes, in each of which the settings take turns.
 pub fn all(
     guest: &mut Guest,
     settings: &[Setting],
-    options: &Options,
-    progress: &ProgressBar,
+    Extent { passes, ios }: Extent,
+    progress: &mut Progress,
 ) -> Result<Results> {
-    let job = Job::new(options.ios);
+    let job = Job::new(ios);
     let mut features = vec![Vec::new(); settings.len()];
     let mut counts: Vec<Vec<(Count, f64)>> = settings.iter().map(|_| Vec::new()).collect();
     let mut stretched = Vec::new();
-    for round in 1..=options.passes {
+    for round in 1..=passes {
         for (index, setting) in settings.iter().enumerate() {
-            progress.set_message(format!("pass {round}: {setting}"));
+            progress.doing(&format!("pass {round}: {setting}"));
             let device = guest.select(setting)?;
             counts[index].push(guest.run(&device, &job)?);
-            progress.inc(1);
+            progress.done();
             if setting.is_floor() {
-                progress.set_message(format!("pass {round}: {setting}, stretched"));
+                progress.doing(&format!("pass {round}: {setting}, stretched"));
                 stretched.push(guest.run(&device, &job.stretched())?.0);
-                progress.inc(1);
+                progress.done();
             } else {
                 features[index] = guest.features()?;
             }
@@ -69,9 +79,7 @@ pub fn all(
         std::iter::zip(settings, features)
             .zip(&counts)
             .map(|((setting, features), counts)| {
-                let passes = counts
-                    .iter()
-                    .map(|count| pass(count, &tick, &symbols, options.ios));
+                let passes = counts.iter().map(|count| pass(count, &tick, &symbols, ios));
                 let (passes, profiles) = passes.unzip();
                 Measured {
                     setting: setting.clone(),

@@ -4,9 +4,9 @@
 
 use anyhow::{ensure, Result};
 use clap::{ArgAction, Parser};
+use cost::measure::Extent;
+use cost::Setting;
 use vm::{Backend, Disk};
-
-use crate::settings::Setting;
 
 /// Size of the disk under test.
 const DISK_SIZE: u64 = 1 << 30;
@@ -17,7 +17,7 @@ const DISK_SIZE: u64 = 1 << 30;
 pub struct Options {
     /// How often each setting is measured.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub passes: u16,
+    passes: u16,
 
     /// I/Os of one job; fewer than 100,000 make fio's start weigh more.
     #[arg(long, default_value_t = 100_000,
@@ -71,6 +71,14 @@ impl Options {
         }
         let floor = std::iter::once(Setting::floor());
         Ok(floor.chain(self.settings.clone()).collect())
+    }
+
+    /// How much is measured.
+    pub fn extent(&self) -> Extent {
+        Extent {
+            passes: self.passes,
+            ios: self.ios,
+        }
     }
 
     /// The disk under test.

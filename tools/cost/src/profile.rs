@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use marker::Window;
+use measuring::median;
 
-use crate::statistics::median;
 use crate::symbols::Symbols;
 
 /// Kernel instructions, in total and by function; of a job, an I/O, or a tick of the timer.

@@ -5,18 +5,18 @@
 use std::cmp::Ordering;
 
 use anyhow::Result;
-use serde::Serialize;
+use measuring::{median, spread_percent};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::profile::Profile;
 use crate::settings::Setting;
-use crate::statistics::{median, spread_percent};
 
 /// Functions that cost less than this, in instructions per I/O, are left out of profiles.
 const NEGLIGIBLE: f64 = 0.5;
 
 /// All results of one run.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Report {
     /// What was measured on.
     pub environment: Environment,
@@ -25,7 +25,7 @@ pub struct Report {
 }
 
 /// What was measured on.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Environment {
     /// `uname -r` of the guest.
     pub kernel: String,
@@ -48,7 +48,7 @@ pub struct Environment {
 }
 
 /// What one setting costs.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Outcome {
     /// Its name.
     pub setting: String,
@@ -75,7 +75,7 @@ pub struct Outcome {
 }
 
 /// One pass of one setting.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Pass {
     /// Without the timer's ticks and what comes with them.
     pub kernel_instructions_per_io: f64,
@@ -92,7 +92,7 @@ pub struct Pass {
 }
 
 /// One function's part.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Function {
     /// Its name, with the module in brackets.
     pub function: String,

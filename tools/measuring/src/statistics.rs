@@ -8,13 +8,13 @@
 //! largest value enclose it is known exactly. The narrowest such pair with at least 95 % is taken;
 //! with fewer than 6 values there is none.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The least probability with which an interval encloses the true median.
 const CONFIDENCE: f64 = 0.95;
 
 /// A median with its 95 % confidence interval, if there are enough values for one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The median.
     pub median: f64,
@@ -25,14 +25,8 @@ pub struct Estimate {
 impl Estimate {
     /// Estimates the median of what `values` are drawn from; nothing without a value.
     pub fn of(values: &[f64]) -> Option<Self> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let count = sorted.len();
-        let median = match count {
-            0 => return None,
-            _ if count % 2 == 1 => sorted[count / 2],
-            _ => (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0,
-        };
+        let (sorted, count) = (sorted(values), values.len());
+        let median = middle(&sorted)?;
         let ci95 = trim(count).map(|trim| [sorted[trim], sorted[count - 1 - trim]]);
         Some(Self { median, ci95 })
     }
@@ -67,6 +61,35 @@ pub fn paired_ratios(ours: &[Option<f64>], theirs: &[Option<f64>]) -> Vec<f64> {
         .collect()
 }
 
+/// The middle value, or the mean of the two middle ones; 0 of nothing.
+pub fn median(values: &[f64]) -> f64 {
+    middle(&sorted(values)).unwrap_or_default()
+}
+
+/// Half the distance between the extremes, in percent of the median: what "±x %" says.
+pub fn spread_percent(values: &[f64]) -> f64 {
+    match (sorted(values).as_slice(), median(values)) {
+        ([], _) | (_, 0.0) => 0.0,
+        ([lowest, .., highest], middle) => (highest - lowest) / 2.0 / middle * 100.0,
+        ([_], _) => 0.0,
+    }
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+fn middle(sorted: &[f64]) -> Option<f64> {
+    let half = sorted.len() / 2;
+    let upper = sorted.get(half)?;
+    Some(match sorted.len() % 2 {
+        1 => *upper,
+        _ => (sorted[half - 1] + upper) / 2.0,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +99,7 @@ mod tests {
         assert_eq!(Estimate::of(&[3.0, 1.0, 2.0]).unwrap().median, 2.0);
         assert_eq!(Estimate::of(&[4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
         assert_eq!(Estimate::of(&[]), None);
+        assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[])), (2.0, 0.0));
     }
 
     #[test]
@@ -109,5 +133,12 @@ mod tests {
         let ours = [Some(2.0), None, Some(9.0), Some(1.0)];
         let theirs = [Some(1.0), Some(5.0), Some(3.0), Some(0.0)];
         assert_eq!(paired_ratios(&ours, &theirs), [2.0, 3.0]);
+    }
+    #[test]
+    fn the_spread_is_relative_to_the_median() {
+        assert_eq!(spread_percent(&[99.0, 100.0, 101.0]), 1.0);
+        assert_eq!(spread_percent(&[5.0]), 0.0);
+        assert_eq!(spread_percent(&[]), 0.0);
+        assert_eq!(spread_percent(&[0.0, 0.0]), 0.0);
     }
 }
