@@ -100,10 +100,10 @@ impl Vm {
         let name = self.block_device(disk)?;
         let folder = format!("/sys/kernel/debug/{}/{name}", Driver::Rust);
         let text = self.sh(&format!(
-            "cd {folder} && for queue in $(ls -d queue* | sort -V); do \
-             echo \"# $queue\"; cat $queue; done"
+            "cd {folder} && for queue in $(ls -d queue*[0-9] | sort -V); do \
+             echo '#'; cat $queue; done"
         ))?;
-        text.split("# queue").skip(1).map(Counters::parse).collect()
+        text.split("#\n").skip(1).map(Counters::parse).collect()
     }
 
     /// Names of the features that the driver of a disk has accepted.
