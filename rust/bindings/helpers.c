@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/sched.h>
+
 #include "helpers.h"
 
 void ext_virtio_device_ready(struct virtio_device *vdev)
@@ -15,6 +17,17 @@ void ext_virtio_synchronize_cbs(struct virtio_device *vdev)
 bool ext_virtio_is_little_endian(struct virtio_device *vdev)
 {
 	return virtio_is_little_endian(vdev);
+}
+
+/* Orders accesses even to a real device, which the barriers between CPUs need not do. */
+void ext_mb(void)
+{
+	mb();
+}
+
+bool ext_is_idle_task(void)
+{
+	return is_idle_task(current);
 }
 
 bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool is_error,

@@ -12,6 +12,8 @@
 void ext_virtio_device_ready(struct virtio_device *vdev);
 void ext_virtio_synchronize_cbs(struct virtio_device *vdev);
 bool ext_virtio_is_little_endian(struct virtio_device *vdev);
+void ext_mb(void);
+bool ext_is_idle_task(void);
 bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool is_error,
 			     void (*complete)(struct io_comp_batch *iob));
 bool ext_sg_set_req_bvec(struct scatterlist *sg, struct request *rq);

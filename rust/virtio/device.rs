@@ -109,7 +109,7 @@ impl Device {
     }
 
     /// Whether the device's fields are little-endian (all are on a little-endian guest).
-    fn is_little_endian(&self) -> bool {
+    pub(crate) fn is_little_endian(&self) -> bool {
         // SAFETY: By the type invariant.
         unsafe { bindings::ext_virtio_is_little_endian(self.as_raw()) }
     }

@@ -121,8 +121,9 @@ impl<T: Driver> Probe<'_, T> {
         self.device
     }
 
-    /// Finds `count` virtqueues, whose signals lead to [`Driver::buffers_used`]. `name` gives each
-    /// its name for `/proc/interrupts`. C function: `virtio_find_vqs()`.
+    /// Finds `count` virtqueues. The signals of those before `polled` lead to
+    /// [`Driver::buffers_used`]; the others have none. `name` gives each its name for
+    /// `/proc/interrupts`. C function: `virtio_find_vqs()`.
     ///
     /// # Errors
     ///
@@ -130,9 +131,11 @@ impl<T: Driver> Probe<'_, T> {
     pub fn find_vqs(
         &self,
         count: u16,
+        polled: u16,
         name: impl FnMut(u16) -> Result<CString>,
     ) -> Result<Virtqueues> {
-        Virtqueues::find(self.device, count, Adapter::<T>::vq_callback, name)
+        let callback = Adapter::<T>::vq_callback;
+        Virtqueues::find(self.device, count, polled, callback, name)
     }
 
     /// Makes `data` reachable from the device's callbacks. What the device signals before this is

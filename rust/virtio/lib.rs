@@ -30,6 +30,7 @@ mod device;
 mod driver;
 mod feature;
 mod token;
+mod used_event;
 mod virtqueue;
 mod virtqueues;
 
@@ -37,7 +38,7 @@ pub use device::Device;
 pub use driver::{Adapter, DeviceId, Driver, IdTable, Probe, Registration};
 pub use feature::{transport, Feature, FeatureTable};
 pub use token::{Chain, Token};
-pub use virtqueue::{Kick, Reason, Rejected, Used, Virtqueue};
+pub use virtqueue::{Kick, Reason, Rejected, Used, UsedEventHint, Virtqueue};
 pub use virtqueues::Virtqueues;
 
 /// The prefix of what this crate logs, as the `module!` macro makes it for a driver crate.

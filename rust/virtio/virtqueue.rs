@@ -5,7 +5,7 @@
 //! C header: [`include/linux/virtio.h`](srctree/include/linux/virtio.h) (virtio 1.2, section 2.6
 //! "Virtqueues")
 
-use crate::{feature::transport, token::Token, virtqueues::Vqs};
+use crate::{feature::transport, token::Token, used_event::UsedEvent, virtqueues::Vqs};
 use bindings_ext as bindings;
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::{prelude::*, sync::Arc};
@@ -27,6 +27,8 @@ pub struct Virtqueue<T: Token> {
     vqs: Arc<Vqs>,
     indirect: bool,
     size: u32,
+    /// [`None`] if the device does not look at such a field.
+    used_event: Option<UsedEvent>,
     _token: PhantomData<T>,
 }
 
@@ -43,6 +45,15 @@ pub enum Reason {
     Resource,
     /// The buffer can never be added: the queue is broken, or has fewer descriptors in all.
     Failed,
+}
+
+/// Where the field that tells the device when to signal points while callbacks are disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsedEventHint {
+    /// At the next buffer that the driver will offer: all in flight can be used without a signal.
+    Avail,
+    /// Just behind the next used buffer: the device passes it again after 65,535 more.
+    Behind,
 }
 
 /// A token that the queue did not take.
@@ -95,12 +106,16 @@ impl<T: Token> Virtqueue<T> {
         let indirect = vqs.device().has_transport(transport::INDIRECT_DESC);
         // SAFETY: `ptr` is valid by the requirement of this function.
         let size = unsafe { bindings::virtqueue_get_vring_size(ptr.as_ptr()) };
+        // SAFETY: `ptr` is valid by the requirement of this function, its ring has the split format
+        // if the packed one was not negotiated, and the queue keeps `vqs` as long as this.
+        let used_event = unsafe { UsedEvent::new(vqs.device(), ptr) };
         // INVARIANT: By the requirement of this function; the queue has no buffers yet.
         Self {
             ptr,
             vqs,
             indirect,
             size,
+            used_event,
             _token: PhantomData,
         }
     }
@@ -194,6 +209,9 @@ impl<T: Token> Virtqueue<T> {
         // SAFETY: `ptr` is valid by the type invariant and `&mut self` serialises.
         let data = unsafe { bindings::virtqueue_get_buf(self.ptr.as_ptr(), &mut written) };
         let data = NonNull::new(data)?;
+        if let Some(used_event) = &mut self.used_event {
+            used_event.advance();
+        }
         // SAFETY: By the type invariant `data` comes from `into_raw()`. The core checks that the
         // used id is one of a buffer in flight and forgets it, so it is returned once only.
         let token = unsafe { T::from_raw(data) };
@@ -223,6 +241,36 @@ impl<T: Token> Virtqueue<T> {
     pub fn enable_cb_delayed(&mut self) -> bool {
         // SAFETY: `ptr` is valid by the type invariant and `&mut self` serialises.
         unsafe { bindings::virtqueue_enable_cb_delayed(self.ptr.as_ptr()) }
+    }
+
+    /// Whether a signal can be asked for at a certain buffer ahead: split ring and
+    /// `VIRTIO_RING_F_EVENT_IDX`.
+    #[inline]
+    pub fn has_used_event(&self) -> bool {
+        self.used_event.is_some()
+    }
+
+    /// Asks for a signal at the used buffer number `count` from now, 1 being the next one; `false`
+    /// if as many are there already. Without [`Virtqueue::has_used_event`] no signal is asked for.
+    /// The core takes callbacks to be off meanwhile (virtio 1.2, section 2.7.7 "Used Buffer
+    /// Notification Suppression").
+    #[inline]
+    pub fn enable_cb_ahead(&mut self, count: u16) -> bool {
+        self.disable_cb();
+        match &self.used_event {
+            Some(used_event) => used_event.arm(count),
+            None => true,
+        }
+    }
+
+    /// Rewrites the field that tells the device when to signal, while callbacks are disabled: a
+    /// hint for a device that would signal all the same. Does nothing without
+    /// [`Virtqueue::has_used_event`].
+    #[inline]
+    pub fn hint_used_event(&mut self, hint: UsedEventHint) {
+        if let Some(used_event) = &self.used_event {
+            used_event.hint(hint);
+        }
     }
 
     /// Makes the buffers that were added visible; [`Some`] if the device wants to be notified.

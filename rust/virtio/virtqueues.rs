@@ -67,11 +67,13 @@ pub struct Virtqueues {
 }
 
 impl Virtqueues {
-    /// Finds `count` virtqueues, each with a signal of its own where the transport can do that,
-    /// spread over the CPUs. `name` gives each its name, which shows in `/proc/interrupts`.
+    /// Finds `count` virtqueues. Those from `polled` on have no signal; the others have each its own
+    /// where the transport can do that, spread over the CPUs. `name` gives each its name, which
+    /// shows in `/proc/interrupts`.
     pub(crate) fn find(
         device: &Device,
         count: u16,
+        polled: u16,
         callback: unsafe extern "C" fn(*mut bindings::virtqueue),
         mut name: impl FnMut(u16) -> Result<CString>,
     ) -> Result<Self> {
@@ -82,7 +84,7 @@ impl Virtqueues {
             infos.push(
                 bindings::virtqueue_info {
                     name: name.as_char_ptr(),
-                    callback: Some(callback),
+                    callback: (index < polled).then_some(callback),
                     ctx: false,
                 },
                 GFP_KERNEL,
