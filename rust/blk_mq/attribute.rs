@@ -34,7 +34,7 @@ pub trait Attribute<T: Operations>: 'static {
     }
 }
 
-/// A group of attributes: a tuple of up to three types that implement [`Attribute`].
+/// A group of attributes: a tuple of types that implement [`Attribute`].
 pub trait Attributes<T: Operations>: 'static {
     #[doc(hidden)]
     const GROUP: &'static bindings::attribute_group;
@@ -136,8 +136,16 @@ const fn group<const N: usize>(
     }
 }
 
+/// Implements [`Attributes`] for the tuple of all names, and for those with fewer of them.
 macro_rules! impl_attributes {
-    ($($name:ident),+) => {
+    ($last:ident) => {
+        impl_attributes!(@one $last);
+    };
+    ($first:ident, $($rest:ident),+) => {
+        impl_attributes!(@one $first, $($rest),+);
+        impl_attributes!($($rest),+);
+    };
+    (@one $($name:ident),+) => {
         impl<T: Operations, $($name: Attribute<T>),+> Attributes<T> for ($($name,)+) {
             const GROUP: &'static bindings::attribute_group =
                 &group(&[$(entry::<T, $name>(),)+ core::ptr::null()]);
@@ -145,6 +153,4 @@ macro_rules! impl_attributes {
     };
 }
 
-impl_attributes!(A);
-impl_attributes!(A, B);
-impl_attributes!(A, B, C);
+impl_attributes!(A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P);

@@ -33,12 +33,47 @@ use kernel::bindings;
 /// requests that way in the field. So there is no such [`Status`]: a full ring is
 /// [`Status::Resource`], with which the block layer looks again by itself, and stopping the queue
 /// ([`Hctx::stop`](crate::Hctx::stop)) until completions made room spares it looking in vain.
+#[repr(transparent)]
 pub struct CompletionBatch<T: Operations> {
     iob: bindings::io_comp_batch,
     _requests: PhantomData<Request<T, Done>>,
 }
 
 impl<T: Operations> CompletionBatch<T> {
+    /// The batch of somebody who polls, and ends it.
+    ///
+    /// # Safety
+    ///
+    /// `iob` must be valid and not used by others for `'a`.
+    pub(crate) unsafe fn from_raw<'a>(iob: *mut bindings::io_comp_batch) -> &'a mut Self {
+        // SAFETY: By the requirement of this function; the type is transparent. Requests of other
+        // drivers may be in the batch: `end()` does not look at them, and the block layer ends them
+        // by the function of their driver.
+        unsafe { &mut *iob.cast() }
+    }
+
+    /// Ends all requests of `list` one by one, as if there were no batches. Context as for
+    /// [`CompletionBatch::end_all`].
+    pub fn end_each(mut list: RequestList<T, Done>) {
+        while let Some(request) = list.pop() {
+            let status = T::status(&request);
+            if let Some(request) = Self::keep(request) {
+                request.end(status);
+            }
+        }
+    }
+
+    /// The request, unless it belongs to another CPU, where it goes.
+    #[inline]
+    fn keep(request: Request<T, Done>) -> Option<Request<T, Done>> {
+        let rq = request.into_raw();
+        // SAFETY: The handle owned the request, which is started. If this returns `true`, the block
+        // layer has it and calls `Operations::status()` again on the right CPU.
+        let gone = unsafe { bindings::blk_mq_complete_request_remote(rq.as_ptr()) };
+        // SAFETY: The request is still ours if it is not gone.
+        (!gone).then(|| unsafe { Request::from_raw(rq) })
+    }
+
     /// Ends all requests of `list`. Any context in which their completion may run: hard interrupt,
     /// softirq or process, without the queue's lock.
     #[inline]
@@ -59,16 +94,15 @@ impl<T: Operations> CompletionBatch<T> {
         }
     }
 
+    /// Ends a request with the others of the batch, where that is safe, or by itself.
     #[inline]
-    fn end(&mut self, request: Request<T, Done>) {
+    pub fn end(&mut self, request: Request<T, Done>) {
         let status = T::status(&request);
-        let rq = request.into_raw();
-        // SAFETY: The handle owned the request, which is started. If this returns `true`, the block
-        // layer has it and calls `Operations::status()` again on the right CPU.
-        if unsafe { bindings::blk_mq_complete_request_remote(rq.as_ptr()) } {
+        let Some(request) = Self::keep(request) else {
             return;
-        }
-        // SAFETY: The request is still ours. If this returns `true`, it is in the batch.
+        };
+        let rq = request.into_raw();
+        // SAFETY: The handle owned the request. If this returns `true`, it is in the batch.
         let added = unsafe {
             ext::ext_blk_mq_add_to_batch(
                 rq.as_ptr(),

@@ -36,6 +36,7 @@
 
 mod attribute;
 mod batch;
+mod clock;
 mod expired;
 mod frame;
 mod gen_disk;
@@ -50,6 +51,7 @@ mod token;
 
 pub use attribute::{Attribute, Attributes};
 pub use batch::CompletionBatch;
+pub use clock::now_ns;
 pub use expired::Expired;
 pub use frame::{Frame, RequestData};
 pub use gen_disk::{DiskBuilder, GenDisk};
@@ -57,9 +59,9 @@ pub use hctx::Hctx;
 pub use limits::Limits;
 pub use list::RequestList;
 pub use operations::Operations;
-pub use polled::{PollHandler, Polled};
+pub use polled::{Next, PollHandler, Polled};
 pub use request::{Done, Idle, Op, Refusal, Request, Started, State, Status};
-pub use tag_set::{num_possible_queues, TagSet};
+pub use tag_set::{num_possible_queues, Queues, TagSet};
 
 /// The C side of a device, for functions that the `kernel` crate does not wrap.
 fn raw_device(device: &kernel::device::Device) -> *mut kernel::bindings::device {

@@ -5,6 +5,7 @@
 //! C header: [`include/linux/blk-mq.h`](srctree/include/linux/blk-mq.h) (`struct blk_mq_ops`)
 
 use crate::{
+    batch::CompletionBatch,
     expired::Expired,
     frame::{data_ptr, RequestData},
     hctx::Hctx,
@@ -67,6 +68,10 @@ pub trait Operations: Sized + 'static {
     /// context; must not sleep. C callback: `queue_rqs`.
     fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>);
 
+    /// Collects what the device has returned on a poll queue, and ends it with `batch`. Returns how
+    /// many requests that were. Process context; must not sleep. C callback: `poll`.
+    fn poll(hctx: Hctx<'_, Self>, batch: &mut CompletionBatch<Self>) -> u32;
+
     /// A request has taken longer than its queue's timeout (`queue/io_timeout`). The driver may
     /// look whether it has completed meanwhile, and complete it; a request that is in flight still
     /// when this returns is waited for, as the device owns it. Process context; must not sleep. C
@@ -85,6 +90,7 @@ impl<T: Operations> Vtable<T> {
         queue_rq: Some(Self::queue_rq),
         queue_rqs: Some(Self::queue_rqs),
         commit_rqs: Some(Self::commit_rqs),
+        poll: Some(Self::poll),
         timeout: Some(Self::timeout),
         complete: Some(Self::complete),
         init_hctx: Some(Self::init_hctx),
@@ -138,6 +144,18 @@ impl<T: Operations> Vtable<T> {
     unsafe extern "C" fn commit_rqs(hctx: *mut bindings::blk_mq_hw_ctx) {
         // SAFETY: By the requirement of this function.
         T::commit_rqs(unsafe { Hctx::from_raw(hctx) });
+    }
+
+    /// # Safety
+    ///
+    /// For blk-mq: `hctx` is initialised, `iob` valid.
+    unsafe extern "C" fn poll(
+        hctx: *mut bindings::blk_mq_hw_ctx,
+        iob: *mut bindings::io_comp_batch,
+    ) -> c_int {
+        // SAFETY: By the requirement of this function.
+        let (hctx, batch) = unsafe { (Hctx::from_raw(hctx), CompletionBatch::from_raw(iob)) };
+        c_int::try_from(T::poll(hctx, batch)).unwrap_or(c_int::MAX)
     }
 
     /// # Safety
@@ -232,12 +250,33 @@ impl<T: Operations> Vtable<T> {
     ///
     /// For blk-mq: `set` is the C tag set in a `TagSet<T>`.
     unsafe extern "C" fn map_queues(set: *mut bindings::blk_mq_tag_set) {
-        // SAFETY: `driver_data` points to the `TagSet<T>` around the C one, whose first map is in
-        // use; the device is valid while the tag set is.
-        unsafe {
-            let device = T::irq_device((*(*set).driver_data.cast::<TagSet<T>>()).device());
-            let map = &raw mut (*set).map[bindings::hctx_type_HCTX_TYPE_DEFAULT as usize];
-            bindings::blk_mq_map_hw_queues(map, raw_device(device), 0);
+        // SAFETY: `driver_data` points to the `TagSet<T>` around the C one; the device is valid
+        // while the tag set is.
+        let (device, queues) = unsafe {
+            let tag_set = &*(*set).driver_data.cast::<TagSet<T>>();
+            (T::irq_device(tag_set.device()), tag_set.queues())
+        };
+        let map = |kind: bindings::hctx_type, count, offset| {
+            // SAFETY: blk-mq passes a valid set; `kind` is one of its maps.
+            unsafe {
+                let map = &raw mut (*set).map[kind as usize];
+                (*map).nr_queues = count;
+                (*map).queue_offset = offset;
+                map
+            }
+        };
+        let with_irq = map(bindings::hctx_type_HCTX_TYPE_DEFAULT, queues.with_irq, 0);
+        // SAFETY: The map was filled just now; the device is valid.
+        unsafe { bindings::blk_mq_map_hw_queues(with_irq, raw_device(device), 0) };
+        if queues.polled > 0 {
+            map(bindings::hctx_type_HCTX_TYPE_READ, 0, 0);
+            let polled = map(
+                bindings::hctx_type_HCTX_TYPE_POLL,
+                queues.polled,
+                queues.with_irq,
+            );
+            // SAFETY: The map was filled just now.
+            unsafe { bindings::blk_mq_map_queues(polled) };
         }
     }
 }

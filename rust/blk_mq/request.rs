@@ -166,6 +166,25 @@ impl<T: Operations, S: State> Request<T, S> {
         unsafe { (*self.as_raw()).bio.as_ref() }.map_or(0, |bio| bio.bi_ioprio)
     }
 
+    /// Whether somebody is likely to wait for this very request: a flush, a write that must be
+    /// durable (`REQ_FUA`, `REQ_PREFLUSH`), metadata (`REQ_META`, `REQ_PRIO`), or a write for which
+    /// its author waits with no more to come (`REQ_SYNC` without `REQ_IDLE`: fsync, not direct
+    /// I/O).
+    #[inline]
+    pub fn is_urgent(&self) -> bool {
+        const URGENT: u32 = ext::REQ_FUA | ext::REQ_PREFLUSH | ext::REQ_META | ext::REQ_PRIO;
+        // SAFETY: `ptr` is valid by the type invariant.
+        let flags = unsafe { (*self.as_raw()).cmd_flags };
+        if flags & URGENT != 0 {
+            return true;
+        }
+        match self.op() {
+            Op::Flush => true,
+            Op::Write => flags & (ext::REQ_SYNC | ext::REQ_IDLE) == ext::REQ_SYNC,
+            Op::Read | Op::Other(_) => false,
+        }
+    }
+
     /// The hardware queue that the request is on.
     #[inline]
     pub fn hctx(&self) -> Hctx<'_, T> {

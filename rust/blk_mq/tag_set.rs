@@ -14,6 +14,22 @@ pub fn num_possible_queues(max: u32) -> u32 {
     unsafe { bindings::blk_mq_num_possible_queues(max) }
 }
 
+/// The hardware queues of a tag set; those with interrupts come first.
+#[derive(Clone, Copy, Debug)]
+pub struct Queues {
+    /// Queues whose completions are signalled.
+    pub with_irq: u32,
+    /// Queues whose completions are polled for (`HCTX_TYPE_POLL`).
+    pub polled: u32,
+}
+
+impl Queues {
+    /// How many there are.
+    pub fn count(self) -> u32 {
+        self.with_irq.saturating_add(self.polled)
+    }
+}
+
 /// A set of tags, shared by the hardware queues of a device.
 ///
 /// # Invariants
@@ -24,6 +40,7 @@ pub struct TagSet<T: Operations> {
     #[pin]
     inner: Opaque<bindings::blk_mq_tag_set>,
     device: Arc<T::Device>,
+    queues: Queues,
 }
 
 // SAFETY: blk-mq synchronises what it does with a tag set; the rest is an `Arc` of what is `Sync`.
@@ -33,7 +50,7 @@ unsafe impl<T: Operations> Send for TagSet<T> {}
 unsafe impl<T: Operations> Sync for TagSet<T> {}
 
 impl<T: Operations> TagSet<T> {
-    /// Allocates `depth` tags for each of `nr_hw_queues` hardware queues. Process context.
+    /// Allocates `depth` tags for each of the hardware queues. Process context.
     /// C function: `blk_mq_alloc_tag_set()`.
     ///
     /// blk-mq lowers a depth that it cannot serve.
@@ -41,16 +58,21 @@ impl<T: Operations> TagSet<T> {
     /// # Errors
     ///
     /// `ENOMEM`, `EINVAL` (a depth of 0), or what [`Operations::new_request_data`] returns.
-    pub fn new(device: Arc<T::Device>, nr_hw_queues: u32, depth: u32) -> impl PinInit<Self, Error> {
+    pub fn new(device: Arc<T::Device>, queues: Queues, depth: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(&this in Self {
             device,
+            queues,
             inner <- Opaque::ffi_init(|set: *mut bindings::blk_mq_tag_set| {
                 // SAFETY: `set` is valid for writes, and all-zero is a valid value.
                 unsafe {
                     set.write_bytes(0, 1);
                     (*set).ops = &Vtable::<T>::OPS;
-                    (*set).nr_hw_queues = nr_hw_queues;
-                    (*set).nr_maps = 1;
+                    (*set).nr_hw_queues = queues.count();
+                    (*set).nr_maps = if queues.polled > 0 {
+                        bindings::hctx_type_HCTX_MAX_TYPES
+                    } else {
+                        1
+                    };
                     (*set).queue_depth = depth;
                     (*set).cmd_size = size_of::<T::RequestData>() as u32;
                     (*set).numa_node = bindings::NUMA_NO_NODE;
@@ -59,7 +81,7 @@ impl<T: Operations> TagSet<T> {
             }),
             _: {
                 // SAFETY: All fields are initialised, and `self` is pinned. blk-mq calls back into
-                // `Vtable`, which needs `device` only.
+                // `Vtable`, which needs `device` and `queues` only.
                 to_result(unsafe {
                     bindings::blk_mq_alloc_tag_set(Opaque::cast_into(
                         &raw const (*this.as_ptr()).inner,
@@ -72,6 +94,11 @@ impl<T: Operations> TagSet<T> {
     /// The driver's device.
     pub(crate) fn device(&self) -> &Arc<T::Device> {
         &self.device
+    }
+
+    /// The hardware queues.
+    pub(crate) fn queues(&self) -> Queues {
+        self.queues
     }
 
     pub(crate) fn as_raw(&self) -> *mut bindings::blk_mq_tag_set {
