@@ -1,27 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The completion protocol: disable callbacks, drain the used ring, enable callbacks, and repeat
-//! until the ring is quiescent.
+//! The completion protocol: disable callbacks, drain the used ring, arm callbacks, and repeat until
+//! the ring is quiescent.
 //!
 //! This is the one copy of the loop. The driver runs it on the kernel's virtqueue; the host runs
 //! the same file on a model of the ring and lets a model device complete requests at every
 //! possible point of it. The file is pure: it imports nothing but `core`.
 //!
+//! What a pass does is its [`Plan`]: whether callbacks are off while it drains, and what it asks
+//! the device for at the end. Plans come from the modes of suppression and from the coalescing of
+//! interrupts; the protocol takes any of them at any pass.
+//!
 //! # Why no wakeup is lost
 //!
-//! The handler may only go idle in two ways:
+//! The handler may only go idle in three ways:
 //!
-//! - After [`Ring::enable_cb`] returned `true`: callbacks were on *before* the ring was seen empty,
-//!   so whatever the device adds later, it signals. After the delayed variant: the signal was asked
-//!   for a buffer that the ring did not hold yet, so it will come, for what is in the ring as well.
-//! - With callbacks on all the time ([`Suppress::Off`]), after [`Ring::get_buf`] found nothing:
-//!   a ring with callbacks on asks for a signal for the next buffer each time that it hands one
-//!   out, and looks at the ring again after that.
+//! - [`End::Quiescent`] after [`Ring::enable_cb`] returned `true`: callbacks were on *before* the
+//!   ring was seen empty, so whatever the device adds later, it signals. After the delayed variant:
+//!   the signal was asked for a buffer that the ring did not hold yet, so it will come, for what is
+//!   in the ring as well.
+//! - [`End::Quiescent`] with callbacks on all the time, after [`Ring::get_buf`] found nothing: a
+//!   ring with callbacks on asks for a signal for the next buffer each time that it hands one out,
+//!   and looks at the ring again after that.
+//! - [`End::Late`]: no signal was asked for, or one that may never come, because nothing says that
+//!   so many buffers will be in flight. The caller owes another pass within a time of its choice.
+//!   A pass that finds nothing does not end so, whatever its plan: it asks for the next buffer. So
+//!   the passes end when the completions do.
 //!
 //! In every other case it goes round again, or reports [`End::Budget`]: then callbacks are off, and
-//! the caller owes another call of [`Handler::run`].
-
-use super::suppress::Suppress;
+//! the caller owes another call of [`Handler::run`] at once.
 
 /// What the protocol needs of a virtqueue. Everything is called under the queue's lock.
 pub trait Ring {
@@ -42,17 +49,48 @@ pub trait Ring {
     /// `virtqueue_enable_cb_delayed()`.
     fn enable_cb_delayed(&mut self) -> bool;
 
+    /// As [`Ring::enable_cb`], but the signal comes with the buffer number `count`, 1 being the
+    /// next one; `false` if as many are there already. The core goes on as if callbacks were off.
+    /// A ring that cannot count asks for no signal.
+    fn enable_cb_ahead(&mut self, count: u16) -> bool;
+
     /// Takes the next used buffer. With callbacks on, this also asks for a signal for the one after
     /// it, before it looks at the ring the next time. C function: `virtqueue_get_buf()`.
     fn get_buf(&mut self) -> Option<Self::Buf>;
+}
+
+/// What is asked of the device when the ring has been drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rearm {
+    /// A signal at the next buffer.
+    Next,
+    /// A signal when most of what is in flight is done.
+    Delayed,
+    /// A signal at the buffer of this number from now, or the caller's pass if that is earlier.
+    Ahead(u16),
+    /// No signal: the caller's pass collects what comes.
+    Timer,
+    /// No signal, ever: the queue is polled.
+    Never,
+}
+
+/// What a pass does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Callbacks are disabled before each drain.
+    pub disable: bool,
+    /// How the pass ends.
+    pub rearm: Rearm,
 }
 
 /// Why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Callbacks are on, and the device will signal what is in the ring or will be. (Nothing is,
-    /// but in [`Suppress::Delayed`].)
+    /// but after [`Rearm::Delayed`].)
     Quiescent,
+    /// The device may signal late, or not at all: the caller must run another pass in time.
+    Late,
     /// The budget is used up and callbacks are off: the caller must run another pass soon.
     Budget,
 }
@@ -68,35 +106,45 @@ pub struct Pass {
     pub end: End,
 }
 
+/// What the device was last told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Callbacks {
+    /// A signal at the next buffer, or at one that is in flight.
+    #[default]
+    On,
+    /// A signal that may never come, or none; a pass will run in time.
+    Late,
+    /// No signal, while a pass runs or is owed.
+    Off,
+}
+
 /// The handler's memory between passes, one per queue, guarded by the queue's lock.
 #[derive(Debug, Default)]
 pub struct Handler {
-    /// Callbacks are off since a pass ended with [`End::Budget`].
-    callbacks_off: bool,
+    callbacks: Callbacks,
 }
 
 impl Handler {
     /// A handler for a fresh virtqueue, whose callbacks are on.
     pub const fn new() -> Self {
         Self {
-            callbacks_off: false,
+            callbacks: Callbacks::On,
         }
     }
 
-    /// Whether another pass is owed: the last one ended with [`End::Budget`].
+    /// Whether another pass is owed at once: the last one ended with [`End::Budget`], or
+    /// [`Handler::hasten`] found buffers.
     pub const fn is_owed(&self) -> bool {
-        self.callbacks_off
+        matches!(self.callbacks, Callbacks::Off)
     }
 
     /// Runs the protocol until the ring is quiescent or `budget` buffers were taken, and hands each
     /// buffer to `take`. A budget of 0 counts as 1, so that every pass makes progress.
-    ///
-    /// The mode may differ from one pass to the next.
     #[inline]
     pub fn run<R: Ring>(
         &mut self,
         ring: &mut R,
-        suppress: Suppress,
+        plan: Plan,
         budget: u32,
         mut take: impl FnMut(R::Buf),
     ) -> Pass {
@@ -106,9 +154,9 @@ impl Handler {
             end: End::Quiescent,
         };
         loop {
-            if suppress != Suppress::Off {
+            if plan.disable {
                 ring.disable_cb();
-                self.callbacks_off = true;
+                self.callbacks = Callbacks::Off;
             }
             pass.drains = pass.drains.wrapping_add(1);
             while let Some(buf) = ring.get_buf() {
@@ -116,22 +164,51 @@ impl Handler {
                 pass.completions = pass.completions.wrapping_add(1);
                 if pass.completions >= budget {
                     ring.disable_cb();
-                    self.callbacks_off = true;
+                    self.callbacks = Callbacks::Off;
                     pass.end = End::Budget;
                     return pass;
                 }
             }
-            if !self.callbacks_off {
-                return pass;
-            }
-            self.callbacks_off = false;
-            let quiescent = match suppress {
-                Suppress::Delayed => ring.enable_cb_delayed(),
-                Suppress::Off | Suppress::Loop => ring.enable_cb(),
-            };
-            if quiescent {
+            if let Some(end) = self.rearm(ring, plan.rearm, pass.completions > 0) {
+                pass.end = end;
                 return pass;
             }
         }
+    }
+
+    /// Ends a pass that has drained the ring; [`None`] if there is something in it again.
+    #[inline]
+    fn rearm<R: Ring>(&mut self, ring: &mut R, rearm: Rearm, found: bool) -> Option<End> {
+        let (idle, callbacks, end) = match rearm {
+            Rearm::Ahead(count) if found => {
+                (ring.enable_cb_ahead(count), Callbacks::Late, End::Late)
+            }
+            Rearm::Timer if found => {
+                ring.disable_cb();
+                (true, Callbacks::Late, End::Late)
+            }
+            Rearm::Never => (true, Callbacks::Late, End::Late),
+            Rearm::Delayed => (ring.enable_cb_delayed(), Callbacks::On, End::Quiescent),
+            _ if self.callbacks == Callbacks::On => (true, Callbacks::On, End::Quiescent),
+            _ => (ring.enable_cb(), Callbacks::On, End::Quiescent),
+        };
+        self.callbacks = callbacks;
+        idle.then_some(end)
+    }
+
+    /// Has the next buffer signalled at once, for one that must not wait. Returns whether the last
+    /// pass ended with [`End::Late`], so that there was something to do. If buffers are there
+    /// already, a pass is owed ([`Handler::is_owed`]).
+    #[inline]
+    pub fn hasten<R: Ring>(&mut self, ring: &mut R) -> bool {
+        let late = self.callbacks == Callbacks::Late;
+        if late {
+            self.callbacks = if ring.enable_cb() {
+                Callbacks::On
+            } else {
+                Callbacks::Off
+            };
+        }
+        late
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The counters' files, `/sys/kernel/debug/virtio_blk_rs/<disk>/queue<N>`.
+//! The files of a disk below `/sys/kernel/debug/virtio_blk_rs/<disk>/`: the counters of each queue
+//! (`queue<N>`), what coalescing chose for it lately (`queue<N>_history`), and all settings and
+//! what became of them (`status`).
 
-use crate::queue::Queue;
+use crate::{device::BlockDevice, queue::Queue};
 use blk_mq::Polled;
 use kernel::{
     debugfs::{Dir, Scope, Writer},
@@ -12,19 +14,30 @@ use kernel::{
     sync::Arc,
 };
 
-/// The file of one queue.
+/// A file.
 pub(crate) struct File {
     name: CString,
-    queue: Arc<Polled<Queue>>,
+    content: Content,
+}
+
+/// What a file shows.
+enum Content {
+    Counters(Arc<Polled<Queue>>),
+    History(Arc<Polled<Queue>>),
+    Status(Arc<BlockDevice>),
 }
 
 impl Writer for File {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.queue.stats().write(f)
+        match &self.content {
+            Content::Counters(queue) => queue.write_counters(f),
+            Content::History(queue) => queue.history().write(f),
+            Content::Status(device) => device.write_status(f),
+        }
     }
 }
 
-/// The files of a disk's queues.
+/// The files of a disk.
 #[pin_data]
 pub(crate) struct Directory {
     files: KVec<File>,
@@ -34,14 +47,20 @@ pub(crate) struct Directory {
 pub(crate) type Files = Pin<KBox<Scope<Directory>>>;
 
 /// Makes the files of the disk `name` below `root`.
-pub(crate) fn files(root: &Dir, name: &CStr, queues: &[Arc<Polled<Queue>>]) -> Result<Files> {
-    let mut files = KVec::with_capacity(queues.len(), GFP_KERNEL)?;
-    for (index, queue) in queues.iter().enumerate() {
-        let file = File {
-            name: CString::try_from_fmt(fmt!("queue{index}"))?,
-            queue: queue.clone(),
-        };
-        files.push(file, GFP_KERNEL)?;
+pub(crate) fn files(root: &Dir, name: &CStr, device: &Arc<BlockDevice>) -> Result<Files> {
+    let mut files = KVec::new();
+    let mut add = |name: fmt::Arguments<'_>, content| {
+        let name = CString::try_from_fmt(name)?;
+        files.push(File { name, content }, GFP_KERNEL)?;
+        Ok::<_, Error>(())
+    };
+    add(fmt!("status"), Content::Status(device.clone()))?;
+    for (index, queue) in device.queues().iter().enumerate() {
+        add(fmt!("queue{index}"), Content::Counters(queue.clone()))?;
+        add(
+            fmt!("queue{index}_history"),
+            Content::History(queue.clone()),
+        )?;
     }
     KBox::pin_init(
         root.scope(

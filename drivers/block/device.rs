@@ -6,13 +6,15 @@ use crate::{
     config, debugfs,
     index::{self, Index, Indices},
     limits::{self, Limits},
+    lock::DeviceLock,
     name::DiskName,
     params,
     queue::{self, Queue},
+    settings::Settings,
     suppress::Suppress,
     sysfs,
 };
-use blk_mq::{DiskBuilder, GenDisk, Polled, TagSet};
+use blk_mq::{DiskBuilder, GenDisk, Polled, Queues, TagSet};
 use kernel::{
     debugfs::Dir,
     device,
@@ -21,7 +23,7 @@ use kernel::{
     str::CString,
     sync::{aref::ARef, new_mutex, Arc, Mutex},
 };
-use virtio::{Device, Driver, IdTable, Probe};
+use virtio::{transport, Device, Driver, IdTable, Probe};
 
 /// The driver.
 pub(crate) struct BlockDriver;
@@ -46,8 +48,13 @@ impl Shared {
 #[pin_data]
 pub(crate) struct BlockDevice {
     device: ARef<Device>,
+    /// Those that are polled come last.
     queues: KVec<Arc<Polled<Queue>>>,
+    counts: Queues,
     depth: u32,
+    lock: Arc<DeviceLock>,
+    #[pin]
+    settings: Mutex<Settings>,
     #[pin]
     disk: Mutex<Option<Disk>>,
 }
@@ -66,9 +73,14 @@ impl BlockDevice {
         self.queues.get(index as usize)
     }
 
-    /// How many queues there are.
-    pub(crate) fn queue_count(&self) -> usize {
-        self.queues.len()
+    /// All queues.
+    pub(crate) fn queues(&self) -> &[Arc<Polled<Queue>>] {
+        &self.queues
+    }
+
+    /// How many queues there are of each kind.
+    pub(crate) fn queue_counts(&self) -> Queues {
+        self.counts
     }
 
     /// How many requests each queue has in flight at most.
@@ -76,17 +88,36 @@ impl BlockDevice {
         self.depth
     }
 
-    /// The mode of interrupt suppression, which is the same for all queues.
-    pub(crate) fn suppress(&self) -> Suppress {
-        let first = self.queues.first();
-        first.map_or_else(Suppress::default, |queue| queue.suppress())
+    /// The settings. Process context.
+    pub(crate) fn settings(&self) -> Settings {
+        *self.settings.lock()
     }
 
-    /// Sets the mode of interrupt suppression of all queues. Process context.
-    pub(crate) fn set_suppress(&self, suppress: Suppress) {
+    /// Changes the settings of all queues, at once. Process context.
+    pub(crate) fn configure(&self, change: impl FnOnce(&mut Settings)) {
+        let mut settings = self.settings.lock();
+        change(&mut settings);
+        self.lock.set_scope(settings.lock);
         for queue in &self.queues {
-            queue::set_suppress(queue, suppress);
+            queue::configure(queue, &settings);
         }
+    }
+
+    /// Writes the settings and what became of them, one a line. Process context.
+    pub(crate) fn write_status(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.settings().write(f)?;
+        writeln!(f, "poll_queues {}", self.counts.polled)?;
+        writeln!(f, "num_request_queues {}", self.counts.count())?;
+        writeln!(f, "queue_depth {}", self.depth)?;
+        for (name, bit) in [
+            ("event_idx", transport::EVENT_IDX),
+            ("packed", transport::RING_PACKED),
+            ("indirect_in_use", transport::INDIRECT_DESC),
+        ] {
+            writeln!(f, "{name} {}", u32::from(self.device.has_transport(bit)))?;
+        }
+        let method = self.queues.first().map_or("none", |queue| queue.method());
+        writeln!(f, "method_in_use {method}")
     }
 
     fn is_broken(&self) -> bool {
@@ -95,7 +126,7 @@ impl BlockDevice {
 
     fn close_queues(&self) {
         for queue in &self.queues {
-            queue.close();
+            queue::close(queue);
         }
     }
 }
@@ -137,8 +168,15 @@ impl Driver for BlockDriver {
         let max =
             limits::max_queues(num_queues, params::NUM_REQUEST_QUEUES.get().0).map_err(refuse)?;
         let count = u16::try_from(blk_mq::num_possible_queues(max)).unwrap_or(u16::MAX);
-        let virtqueues =
-            probe.find_vqs(count, |index| CString::try_from_fmt(fmt!("req.{index}")))?;
+        let polled = limits::poll_queues(count, params::POLL_QUEUES.get().0);
+        let with_irq = count.saturating_sub(polled);
+        let virtqueues = probe.find_vqs(count, with_irq, |index| {
+            if index < with_irq {
+                CString::try_from_fmt(fmt!("req.{index}"))
+            } else {
+                CString::try_from_fmt(fmt!("req_poll.{}", index.saturating_sub(with_irq)))
+            }
+        })?;
         let ring = limits::Ring {
             size: virtqueues.ring_size(),
             indirect: virtqueues.is_indirect(),
@@ -163,35 +201,45 @@ impl Driver for BlockDriver {
         .read_only(config::is_read_only(device));
 
         let depth = limits::queue_depth(params::QUEUE_DEPTH.get().0, ring);
-        let suppress = params::SUPPRESS.get();
+        let settings = Settings::from_params();
+        let lock = Arc::pin_init(DeviceLock::new(settings.lock), GFP_KERNEL)?;
         let order = config::order(device);
         let mut queues = KVec::with_capacity(count.into(), GFP_KERNEL)?;
-        for vq in virtqueues.ready()? {
-            let queue = Arc::pin_init(Queue::new(vq, order, suppress), GFP_KERNEL)?;
-            queues.push(queue, GFP_KERNEL)?;
+        for (index, vq) in virtqueues.ready()?.into_iter().enumerate() {
+            let polled = index >= with_irq.into();
+            let queue = Queue::new(vq, polled, order, settings, lock.clone());
+            queues.push(Arc::pin_init(queue, GFP_KERNEL)?, GFP_KERNEL)?;
         }
+        let counts = Queues {
+            with_irq: with_irq.into(),
+            polled: polled.into(),
+        };
         let data = Arc::pin_init(
             try_pin_init!(BlockDevice {
                 device: device.into(),
                 queues,
+                counts,
                 depth,
+                lock,
+                settings <- new_mutex!(settings, "virtio_blk_rs::settings"),
                 disk <- new_mutex!(None, "virtio_blk_rs::disk"),
             }? Error),
             GFP_KERNEL,
         )?;
         probe.attach(data.clone())?;
 
-        let tag_set = Arc::pin_init(TagSet::new(data.clone(), count.into(), depth), GFP_KERNEL)?;
+        let tag_set = Arc::pin_init(TagSet::new(data.clone(), counts, depth), GFP_KERNEL)?;
         let index = Index::take(&shared.indices, device)?;
         let name = index.name();
         let name = index::c_str(&name)?;
-        let files = debugfs::files(&shared.debugfs, name, &data.queues)?;
+        let files = debugfs::files(&shared.debugfs, name, &data)?;
         dev_info!(
             device.as_ref(),
             "{}: {capacity} sectors, queues: {count}, descriptors: {}, depth: {depth}, \
-             suppress: {suppress}\n",
+             suppress: {}\n",
             index.name(),
-            ring.size
+            ring.size,
+            settings.suppress
         );
         let disk = builder.add::<_, sysfs::Files>(name, device.as_ref(), tag_set)?;
         *data.disk.lock() = Some(Disk {

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The buckets of the histogram of completions per interrupt.
+//! The buckets of histograms: powers of two.
 //!
 //! This file is pure: it imports nothing but `core`, so that it is tested on the host as it is.
 
-/// How many buckets there are: for 0, and for each power of two up to the largest ring, 32768.
+/// How many buckets the histogram of completions per interrupt has: for 0, and for each power of
+/// two up to the largest ring, 32768.
 pub const BUCKETS: usize = 17;
 
-/// The bucket of `count`: 0 for 0, and k for 2^(k-1) to 2^k - 1. The last one takes all that is
-/// more.
+/// How many buckets the histogram of the time of kicks has: up to 2^31 ns, two seconds.
+pub const TIME_BUCKETS: usize = 32;
+
+/// The bucket of `value` out of `buckets`: 0 for 0, and k for 2^(k-1) to 2^k - 1. The last one
+/// takes all that is more.
 #[inline]
-pub const fn bucket(count: u32) -> usize {
-    let bits = (u32::BITS - count.leading_zeros()) as usize;
-    if bits < BUCKETS {
+pub const fn bucket(value: u64, buckets: usize) -> usize {
+    let bits = (u64::BITS - value.leading_zeros()) as usize;
+    if bits < buckets {
         bits
     } else {
-        BUCKETS - 1
+        buckets.saturating_sub(1)
     }
 }

@@ -235,3 +235,9 @@ pub fn max_queues(num_queues: Option<u16>, wanted: u32) -> Result<u32, Error> {
         wanted => wanted.min(offered),
     })
 }
+
+/// How many of `count` virtqueues are polled if `wanted` should be: at least one is not.
+pub fn poll_queues(count: u16, wanted: u32) -> u16 {
+    let most = count.saturating_sub(1);
+    u16::try_from(wanted).map_or(most, |wanted| wanted.min(most))
+}

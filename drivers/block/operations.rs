@@ -8,7 +8,8 @@ use crate::{
     request::{self, Kind, Outcome},
 };
 use blk_mq::{
-    Done, Expired, Frame, Hctx, Idle, Operations, Polled, Refusal, Request, RequestList, Status,
+    CompletionBatch, Done, Expired, Frame, Hctx, Idle, Operations, Polled, Refusal, Request,
+    RequestList, Status,
 };
 use kernel::{device, prelude::*, sync::Arc};
 
@@ -52,6 +53,10 @@ impl Operations for BlockDriver {
 
     fn queue_rqs(hctx: Hctx<'_, Self>, requests: &mut RequestList<Self, Idle>) {
         hctx.queue().submit_list(hctx, requests);
+    }
+
+    fn poll(hctx: Hctx<'_, Self>, batch: &mut CompletionBatch<Self>) -> u32 {
+        hctx.queue().poll_into(batch)
     }
 
     fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>) {

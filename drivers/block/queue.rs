@@ -20,24 +20,20 @@
 //! is left goes on in softirq context, with callbacks off until the ring is quiescent.
 
 use crate::{
-    completion::{End, Pass},
     device::BlockDriver,
+    history::History,
+    kicks::Kicks,
+    lock::{DeviceLock, Locked},
     request::{self, Kind, Order},
     ring::{Ring, Token},
-    stats::Stats,
-    suppress::Suppress,
+    settings::Settings,
+    stats::{write_histogram, Source, Stats},
 };
 use blk_mq::{
-    CompletionBatch, Done, Expired, Hctx, Idle, Op, PollHandler, Polled, Refusal, Request,
+    CompletionBatch, Done, Expired, Hctx, Idle, Next, Op, PollHandler, Polled, Refusal, Request,
     RequestList, Status,
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        new_spinlock_irq, SpinLockIrq,
-    },
-};
+use kernel::{fmt, prelude::*, sync::Arc};
 use virtio::{Reason, Rejected, Virtqueue};
 
 /// How many requests one interrupt completes at most.
@@ -47,43 +43,31 @@ const BUDGET: u32 = 256;
 #[pin_data]
 pub(crate) struct Queue {
     #[pin]
-    ring: SpinLockIrq<Ring>,
-    suppress: Atomic<u32>,
+    ring: Locked,
     order: Order,
-    stats: Stats,
+    kicks: Kicks,
 }
 
 impl Queue {
-    /// A queue on the virtqueue `vq`.
+    /// A queue on the virtqueue `vq`, which has no interrupt if `polled` is set.
     pub(crate) fn new(
         vq: Virtqueue<Token>,
+        polled: bool,
         order: Order,
-        suppress: Suppress,
+        settings: Settings,
+        device: Arc<DeviceLock>,
     ) -> impl PinInit<Polled<Self>, Error> {
-        let ring = Ring::new(vq);
+        let ring = Ring::new(vq, polled, settings);
         Polled::new(try_pin_init!(Self {
-            ring <- new_spinlock_irq!(ring, "virtio_blk_rs::queue"),
-            suppress: Atomic::new(suppress as u32),
+            ring <- Locked::new(ring, device),
             order,
-            stats: Stats::new(),
+            kicks: Kicks::new(),
         }? Error))
-    }
-
-    /// The queue's counters.
-    pub(crate) fn stats(&self) -> &Stats {
-        &self.stats
     }
 
     /// Whether the device has broken the protocol, or is gone. Any context.
     pub(crate) fn is_broken(&self) -> bool {
         self.ring.lock().is_broken()
-    }
-
-    /// Takes the virtqueue out of service. The device is reset, and fails what it still had.
-    /// Process context; may sleep.
-    pub(crate) fn close(&self) {
-        let vq = self.ring.lock().take();
-        drop(vq);
     }
 
     /// Encodes and maps a request, without the lock.
@@ -126,17 +110,19 @@ impl Queue {
         let mut ring = self.ring.lock();
         let result = ring.add(token);
         if let Err(rejected) = &result {
-            ring.stop_if_full(rejected.reason, hctx, &self.stats);
+            ring.stop_if_full(rejected.reason, hctx);
         }
         // What was added before must not wait for a request that cannot be added now.
         let kick = if last || result.is_err() {
-            ring.kick(&self.stats)
+            ring.kick()
         } else {
             None
         };
+        let owed = ring.is_owed();
         drop(ring);
-        if let Some(kick) = kick {
-            kick.notify();
+        self.kicks.send(kick);
+        if owed {
+            hctx.queue().follow(Next::Poll);
         }
         result.map_err(|rejected| rejected.token.refuse(status_of(rejected.reason)))
     }
@@ -165,10 +151,11 @@ impl Queue {
                 break;
             }
         }
-        let kick = ring.kick(&self.stats);
+        let (kick, owed) = (ring.kick(), ring.is_owed());
         drop(ring);
-        if let Some(kick) = kick {
-            kick.notify();
+        self.kicks.send(kick);
+        if owed {
+            hctx.queue().follow(Next::Poll);
         }
         // The first that found no room goes back with all behind it, so that their order stays.
         if let Some(token) = rejected {
@@ -182,72 +169,120 @@ impl Queue {
 
     /// Notifies the device of what was submitted without a kick.
     pub(crate) fn commit(&self) {
-        let kick = self.ring.lock().kick(&self.stats);
-        if let Some(kick) = kick {
-            kick.notify();
-        }
+        let kick = self.ring.lock().kick();
+        self.kicks.send(kick);
     }
 
     /// Completes what the device has returned, up to `budget` requests.
     #[inline]
-    fn complete(&self, suppress: Suppress, budget: u32, count: impl FnOnce(&Stats, &Pass)) -> End {
+    fn complete(&self, source: Source, budget: u32) -> Next {
         let mut done = RequestList::<BlockDriver, Done>::new();
         let mut ring = self.ring.lock();
-        let Some(pass) = ring.collect(suppress, budget, &mut done) else {
-            return End::Quiescent;
+        let Some(outcome) = ring.collect(source, budget, &mut done) else {
+            return Next::Nothing;
         };
-        count(&self.stats, &pass);
-        let restart = ring.take_restart(&pass);
         drop(ring);
-        if restart {
-            if let Some(hctx) = done.hctx() {
-                hctx.start_stopped();
-            }
+        if outcome.restart {
+            restart(&done);
         }
-        CompletionBatch::end_all(done);
-        pass.end
+        if outcome.batch {
+            CompletionBatch::end_all(done);
+        } else {
+            CompletionBatch::end_each(done);
+        }
+        outcome.next
     }
 
-    /// The mode of suppression.
-    #[inline]
-    pub(crate) fn suppress(&self) -> Suppress {
-        Suppress::from_raw(self.suppress.load(Relaxed) as u8)
+    /// Completes what the device has returned on a queue without interrupts, with the batch of
+    /// whoever polls. Returns how many requests that were. Process context.
+    pub(crate) fn poll_into(&self, batch: &mut CompletionBatch<BlockDriver>) -> u32 {
+        let mut done = RequestList::<BlockDriver, Done>::new();
+        let mut ring = self.ring.lock();
+        let Some(outcome) = ring.collect(Source::Poll, u32::MAX, &mut done) else {
+            return 0;
+        };
+        drop(ring);
+        if outcome.restart {
+            restart(&done);
+        }
+        let mut count = 0u32;
+        while let Some(request) = done.pop() {
+            batch.end(request);
+            count = count.wrapping_add(1);
+        }
+        count
     }
+
+    /// Writes the counters, one a line.
+    pub(crate) fn write_counters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ring = self.ring.lock();
+        let (stats, (history, depth)) = (ring.stats, ring.coalescing());
+        drop(ring);
+        Stats::write(&stats, f)?;
+        write_histogram(f, "hist_kick_ns", self.kicks.histogram())?;
+        writeln!(f, "coalesce_depth {depth}")?;
+        writeln!(f, "coalesce_reqs_now {}", history.now().reqs)?;
+        writeln!(f, "coalesce_usecs_now {}", history.now().usecs)
+    }
+
+    /// What coalescing chose lately.
+    pub(crate) fn history(&self) -> History {
+        self.ring.lock().coalescing().0
+    }
+
+    /// How a wait is put to the device, by name.
+    pub(crate) fn method(&self) -> &'static str {
+        self.ring.lock().method().name()
+    }
+}
+
+/// Starts the block layer's queue of these requests, for which there is room now.
+#[cold]
+fn restart(done: &RequestList<BlockDriver, Done>) {
+    if let Some(hctx) = done.hctx() {
+        hctx.start_stopped();
+    }
+}
+
+/// Takes the virtqueue out of service. The device is reset, and fails what it still had. Process
+/// context; may sleep.
+pub(crate) fn close(queue: &Polled<Queue>) {
+    let vq = queue.ring.lock().take();
+    drop(vq);
+    queue.cancel_timer();
 }
 
 /// Serves an interrupt of the queue. Hard interrupt context, as a rule.
 #[inline]
 pub(crate) fn interrupt(queue: &Polled<Queue>) {
-    if queue.complete(queue.suppress(), BUDGET, Stats::count_interrupt) == End::Budget {
-        queue.schedule();
-    }
+    queue.follow(queue.complete(Source::Interrupt, BUDGET));
 }
 
 /// A pass outside of interrupts and polls, after which the device signals the next completion.
 /// Process context.
 fn rearm(queue: &Polled<Queue>) {
-    if queue.complete(Suppress::Loop, BUDGET, Stats::count_poll) == End::Budget {
-        queue.schedule();
-    }
+    queue.follow(queue.complete(Source::Rearm, BUDGET));
 }
 
-/// Sets the mode of suppression, at once: a signal that was asked for later, in the old mode, does
-/// not have to come first. Process context.
-pub(crate) fn set_suppress(queue: &Polled<Queue>, suppress: Suppress) {
-    queue.suppress.store(suppress as u32, Relaxed);
+/// Sets what the queue goes by, at once: a signal that was asked for later does not have to come
+/// first. Process context.
+pub(crate) fn configure(queue: &Polled<Queue>, settings: &Settings) {
+    queue.ring.lock().configure(settings);
     rearm(queue);
 }
 
 /// Looks for the completion of a request that has taken too long. If it is there, the interrupt
-/// that should have told of it is counted as missed, unless it was asked for only when others have
-/// completed as well. Process context.
+/// that should have told of it is counted as missed, unless nothing promised one. Process context.
 pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
     rearm(queue);
-    if request.is_in_flight() || queue.suppress() == Suppress::Delayed {
+    if request.is_in_flight() {
         return;
     }
-    let ring = queue.ring.lock();
-    queue.stats.missed_interrupts.add(1);
+    let mut ring = queue.ring.lock();
+    if ring.is_patient() {
+        return;
+    }
+    ring.stats.missed_interrupts.add(1u32);
     drop(ring);
     kernel::pr_warn_once!(
         "request {} had completed without an interrupt; further ones are only counted\n",
@@ -256,8 +291,12 @@ pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
 }
 
 impl PollHandler for Queue {
-    fn poll(&self, budget: u32) -> bool {
-        self.complete(self.suppress(), budget, Stats::count_poll) == End::Budget
+    fn poll(&self, budget: u32) -> Next {
+        self.complete(Source::Continuation, budget)
+    }
+
+    fn expired(&self, idle: bool) -> Next {
+        self.complete(Source::Timer { idle }, BUDGET)
     }
 
     fn is_owed(&self) -> bool {

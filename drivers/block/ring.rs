@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue's lock guards: the virtqueue, and the state of the completion protocol.
+//! What a queue's lock guards: the virtqueue, what is in flight on it, and the state of completion
+//! protocol and coalescing.
 
 use crate::{
-    completion::{self, Handler, Pass},
+    coalesce::{Found, Load, Method, Policy, Wait},
+    completion::{self, End, Handler, Plan, Rearm},
     device::BlockDriver,
-    stats::Stats,
+    history::History,
+    settings::Settings,
+    stats::{Source, Stats},
     suppress::Suppress,
+    values::Hint,
 };
-use blk_mq::{Done, Hctx, Request, RequestList, Started};
-use virtio::{Kick, Reason, Rejected, Used, Virtqueue};
+use blk_mq::{Done, Hctx, Next, Request, RequestList, Started};
+use virtio::{Kick, Reason, Rejected, Used, UsedEventHint, Virtqueue};
 
 /// A request on its way to the device.
 pub(crate) type Token = Request<BlockDriver, Started>;
@@ -19,17 +24,44 @@ pub(crate) struct Ring {
     /// [`None`] once the device is out of service.
     vq: Option<Virtqueue<Token>>,
     handler: Handler,
+    policy: Policy,
+    history: History,
+    settings: Settings,
+    /// Nothing is signalled on this queue.
+    polled: bool,
     /// The block layer's queue was stopped because the ring was full.
     stopped: bool,
+    /// Requests that the device has, or has returned without that being collected.
+    in_flight: u32,
+    /// Those of them that must not wait.
+    urgent: u32,
+    pub(crate) stats: Stats,
+}
+
+/// What is to be done after the lock.
+pub(crate) struct Outcome {
+    /// The block layer's queue was stopped, and there is room now.
+    pub(crate) restart: bool,
+    /// The requests are ended together.
+    pub(crate) batch: bool,
+    /// When to look again.
+    pub(crate) next: Next,
 }
 
 impl Ring {
     /// A ring on the virtqueue `vq`, in which nothing is in flight.
-    pub(crate) fn new(vq: Virtqueue<Token>) -> Self {
+    pub(crate) fn new(vq: Virtqueue<Token>, polled: bool, settings: Settings) -> Self {
         Self {
             vq: Some(vq),
             handler: Handler::new(),
+            policy: Policy::new(),
+            history: History::new(),
+            settings,
+            polled,
             stopped: false,
+            in_flight: 0,
+            urgent: 0,
+            stats: Stats::default(),
         }
     }
 
@@ -48,13 +80,27 @@ impl Ring {
         self.vq.is_some() && self.handler.is_owed()
     }
 
-    /// Whether the block layer's queue is to be started, now that a pass has made room. It is not
-    /// taken to be stopped any more then.
-    #[inline]
-    pub(crate) fn take_restart(&mut self, pass: &Pass) -> bool {
-        let restart = self.stopped && pass.completions > 0;
-        self.stopped &= !restart;
-        restart
+    /// Whether the device may signal so late that a request could look lost meanwhile.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.polled || self.settings.suppress.plan().rearm == Rearm::Delayed
+    }
+
+    /// Sets what the next pass goes by.
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        self.settings = *settings;
+    }
+
+    /// What coalescing chose lately, and the depth that it goes by.
+    pub(crate) fn coalescing(&self) -> (History, u32) {
+        (self.history, self.policy.depth())
+    }
+
+    /// How a wait is put to the device.
+    pub(crate) fn method(&self) -> Method {
+        match (self.settings.coalesce_method, &self.vq) {
+            (Method::Event, Some(vq)) if vq.has_used_event() => Method::Event,
+            _ => Method::Timer,
+        }
     }
 
     /// Adds a request to the ring.
@@ -64,37 +110,49 @@ impl Ring {
     /// The request, and why it could not be added.
     #[inline]
     pub(crate) fn add(&mut self, token: Token) -> Result<(), Rejected<Token>> {
-        match &mut self.vq {
-            Some(vq) => vq.add(token),
-            None => Err(Rejected {
+        let Some(vq) = &mut self.vq else {
+            return Err(Rejected {
                 token,
                 reason: Reason::Failed,
-            }),
+            });
+        };
+        let urgent = token.is_urgent();
+        vq.add(token)?;
+        self.in_flight = self.in_flight.wrapping_add(1);
+        if urgent {
+            self.urgent = self.urgent.wrapping_add(1);
+            self.hasten();
+        }
+        Ok(())
+    }
+
+    /// Has the next completion signalled at once. If there is one already, a pass is owed.
+    #[cold]
+    fn hasten(&mut self) {
+        if let (Some(vq), false) = (&mut self.vq, self.polled) {
+            let hint = self.settings.used_event_hint;
+            let hastened = self.handler.hasten(&mut Callbacks { vq, hint });
+            self.stats.hastened.add(hastened);
         }
     }
 
     /// Stops the block layer's queue if a request was rejected because the ring is full.
     #[cold]
-    pub(crate) fn stop_if_full(
-        &mut self,
-        reason: Reason,
-        hctx: Hctx<'_, BlockDriver>,
-        stats: &Stats,
-    ) {
+    pub(crate) fn stop_if_full(&mut self, reason: Reason, hctx: Hctx<'_, BlockDriver>) {
         if reason == Reason::Full {
             hctx.stop();
             self.stopped = true;
-            stats.ring_full_stops.add(1);
+            self.stats.ring_full_stops.add(1u32);
         }
     }
 
     /// Prepares a kick; the device is notified after the lock.
     #[inline]
-    pub(crate) fn kick(&mut self, stats: &Stats) -> Option<Kick> {
+    pub(crate) fn kick(&mut self) -> Option<Kick> {
         let kick = self.vq.as_mut()?.kick_prepare();
         match kick {
-            Some(_) => stats.kicks.add(1),
-            None => stats.suppressed_kicks.add(1),
+            Some(_) => self.stats.kicks.add(1u32),
+            None => self.stats.suppressed_kicks.add(1u32),
         }
         kick
     }
@@ -104,37 +162,119 @@ impl Ring {
     #[inline]
     pub(crate) fn collect(
         &mut self,
-        suppress: Suppress,
+        source: Source,
         budget: u32,
         done: &mut RequestList<BlockDriver, Done>,
-    ) -> Option<Pass> {
-        let vq = self.vq.as_mut()?;
-        Some(self.handler.run(vq, suppress, budget, |used| {
-            done.push(used.token.returned());
-        }))
+    ) -> Option<Outcome> {
+        let (plan, wait) = self.plan(source);
+        let ring = &mut Callbacks {
+            vq: self.vq.as_mut()?,
+            hint: self.settings.used_event_hint,
+        };
+        let (in_flight, urgent) = (&mut self.in_flight, &mut self.urgent);
+        let pass = self.handler.run(ring, plan, budget, |used| {
+            let request = used.token.returned();
+            *in_flight = in_flight.wrapping_sub(1);
+            if *urgent > 0 && request.is_urgent() {
+                *urgent = urgent.wrapping_sub(1);
+            }
+            done.push(request);
+        });
+        self.stats.count(source, &pass);
+        if wait.is_some() {
+            self.policy.learn(Found {
+                completions: pass.completions,
+                left: self.in_flight,
+                idle: source == (Source::Timer { idle: true }),
+            });
+        }
+        let restart = self.stopped && pass.completions > 0;
+        self.stopped &= !restart;
+        Some(Outcome {
+            restart,
+            batch: self.settings.batch.0,
+            next: match (pass.end, wait) {
+                (End::Budget, _) => Next::Poll,
+                (End::Late, Some(wait)) => Next::After(wait.usecs),
+                _ => Next::Nothing,
+            },
+        })
+    }
+
+    /// What a pass does, and how long the signal after it may wait.
+    #[inline]
+    fn plan(&mut self, source: Source) -> (Plan, Option<Wait>) {
+        let mut plan = match source {
+            Source::Rearm => Suppress::Loop.plan(),
+            Source::Poll => Plan {
+                disable: true,
+                rearm: Rearm::Never,
+            },
+            _ => self.settings.suppress.plan(),
+        };
+        let coalesce = self.settings.coalesce();
+        if !coalesce.is_on() || matches!(source, Source::Rearm | Source::Poll) {
+            return (plan, None);
+        }
+        let load = Load {
+            in_flight: self.in_flight,
+            urgent: self.urgent > 0,
+        };
+        let wait = self.policy.wait(&coalesce, load);
+        plan.rearm = match wait {
+            None => {
+                self.stats.immediate_bypasses.add(1u32);
+                Rearm::Next
+            }
+            Some(wait) if self.method() == Method::Event => Rearm::Ahead(wait.reqs),
+            Some(_) => Rearm::Timer,
+        };
+        if self
+            .history
+            .note(self.policy.depth(), wait.unwrap_or_default())
+        {
+            self.stats.coalesce_changes.add(1u32);
+        }
+        (plan, wait)
     }
 }
 
-impl completion::Ring for Virtqueue<Token> {
+/// A virtqueue as the protocol sees it.
+struct Callbacks<'a> {
+    vq: &'a mut Virtqueue<Token>,
+    hint: Hint,
+}
+
+impl completion::Ring for Callbacks<'_> {
     type Buf = Used<Token>;
 
     #[inline]
     fn disable_cb(&mut self) {
-        Virtqueue::disable_cb(self);
+        self.vq.disable_cb();
+        match self.hint {
+            Hint::Core => {}
+            Hint::Avail => self.vq.hint_used_event(UsedEventHint::Avail),
+            Hint::Behind => self.vq.hint_used_event(UsedEventHint::Behind),
+        }
     }
 
     #[inline]
     fn enable_cb(&mut self) -> bool {
-        Virtqueue::enable_cb(self)
+        self.vq.enable_cb()
     }
 
     #[inline]
     fn enable_cb_delayed(&mut self) -> bool {
-        Virtqueue::enable_cb_delayed(self)
+        self.vq.enable_cb_delayed()
+    }
+
+    #[inline]
+    fn enable_cb_ahead(&mut self, count: u16) -> bool {
+        self.vq.enable_cb_ahead(count)
     }
 
     #[inline]
     fn get_buf(&mut self) -> Option<Used<Token>> {
-        Virtqueue::get_buf(self)
+        self.vq.get_buf()
     }
 }

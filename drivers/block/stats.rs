@@ -3,39 +3,42 @@
 //! The counters of a queue. They start at 0 when the disk appears and are never reset.
 
 use crate::{
-    completion::Pass,
+    completion::{End, Pass},
     histogram::{bucket, BUCKETS},
 };
-use kernel::{
-    fmt,
-    sync::atomic::{Atomic, Relaxed},
-};
+use kernel::fmt;
 
-/// A counter with one writer at a time: whoever has the queue's lock. Readers need no lock.
-pub(crate) struct Counter(Atomic<u64>);
+/// What made a pass of the completion protocol run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// An interrupt of the device.
+    Interrupt,
+    /// A budget was used up.
+    Continuation,
+    /// A request took too long, or settings changed: the device is to signal the next completion.
+    Rearm,
+    /// The time of a late signal is over; `idle` if nothing else ran on the CPU.
+    Timer {
+        /// The timer interrupted no task.
+        idle: bool,
+    },
+    /// Somebody polls a queue without interrupts.
+    Poll,
+}
+
+/// A counter. It wraps around.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counter(u64);
 
 impl Counter {
-    const fn new() -> Self {
-        Self(Atomic::new(0))
-    }
-
     #[inline]
-    fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-
-    #[inline]
-    fn set(&self, value: u64) {
-        self.0.store(value, Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn add(&self, count: u32) {
-        self.set(self.get().wrapping_add(count.into()));
+    pub(crate) fn add(&mut self, count: impl Into<u64>) {
+        self.0 = self.0.wrapping_add(count.into());
     }
 }
 
-/// The counters of a queue. All are written under the queue's lock.
+/// The counters of a queue, guarded by its lock.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Stats {
     /// Interrupts that reached the driver. The virtio core keeps away those that find the used ring
     /// empty, so `/proc/interrupts` may show more.
@@ -52,84 +55,102 @@ pub(crate) struct Stats {
     pub(crate) suppressed_kicks: Counter,
     /// Times that the queue was stopped because the ring was full.
     pub(crate) ring_full_stops: Counter,
-    /// Passes outside of interrupts: after a budget was used up, for a request that timed out, or
-    /// for a change of mode.
+    /// Passes that were neither an interrupt's nor the timer's.
     polls: Counter,
     /// Requests that were found completed only when their time was up.
     pub(crate) missed_interrupts: Counter,
     /// The most requests that one interrupt completed.
     largest_batch: Counter,
+    /// Passes after which nothing waited although coalescing is on: the depth was low, or an urgent
+    /// request in flight.
+    pub(crate) immediate_bypasses: Counter,
+    /// Urgent requests that had a late signal made an immediate one.
+    pub(crate) hastened: Counter,
+    /// Passes by the timer.
+    timer_fires: Counter,
+    /// Requests that they collected.
+    timer_completions: Counter,
+    /// Passes after which the device signals late, or not at all.
+    late_ends: Counter,
+    /// Changes of what coalescing chose by a factor of two.
+    pub(crate) coalesce_changes: Counter,
+    /// Times that the lock was taken, and those of them that somebody else had it.
+    pub(crate) lock_acquisitions: Counter,
+    pub(crate) lock_contended: Counter,
     /// How many interrupts completed how many requests.
     histogram: [Counter; BUCKETS],
 }
 
 impl Stats {
-    pub(crate) const fn new() -> Self {
-        Self {
-            interrupts: Counter::new(),
-            empty_interrupts: Counter::new(),
-            drains: Counter::new(),
-            completions: Counter::new(),
-            kicks: Counter::new(),
-            suppressed_kicks: Counter::new(),
-            ring_full_stops: Counter::new(),
-            polls: Counter::new(),
-            missed_interrupts: Counter::new(),
-            largest_batch: Counter::new(),
-            histogram: [const { Counter::new() }; BUCKETS],
-        }
-    }
-
-    /// Counts what an interrupt did.
+    /// Counts what a pass did.
     #[inline]
-    pub(crate) fn count_interrupt(&self, pass: &Pass) {
-        self.interrupts.add(1);
-        if pass.completions == 0 {
-            self.empty_interrupts.add(1);
+    pub(crate) fn count(&mut self, source: Source, pass: &Pass) {
+        match source {
+            Source::Interrupt => {
+                self.interrupts.add(1u32);
+                self.empty_interrupts.add(pass.completions == 0);
+                if u64::from(pass.completions) > self.largest_batch.0 {
+                    self.largest_batch = Counter(pass.completions.into());
+                }
+                let bucket = bucket(pass.completions.into(), BUCKETS);
+                if let Some(count) = self.histogram.get_mut(bucket) {
+                    count.add(1u32);
+                }
+            }
+            Source::Timer { .. } => {
+                self.timer_fires.add(1u32);
+                self.timer_completions.add(pass.completions);
+            }
+            Source::Continuation | Source::Rearm | Source::Poll => self.polls.add(1u32),
         }
-        if u64::from(pass.completions) > self.largest_batch.get() {
-            self.largest_batch.set(pass.completions.into());
-        }
-        if let Some(count) = self.histogram.get(bucket(pass.completions)) {
-            count.add(1);
-        }
-        self.count_pass(pass);
-    }
-
-    /// Counts what a poll did.
-    pub(crate) fn count_poll(&self, pass: &Pass) {
-        self.polls.add(1);
-        self.count_pass(pass);
-    }
-
-    #[inline]
-    fn count_pass(&self, pass: &Pass) {
         self.drains.add(pass.drains);
         self.completions.add(pass.completions);
+        self.late_ends.add(pass.end == End::Late);
     }
 
     /// Writes one counter a line, its name and its value, with the buckets of the histogram in one
     /// line.
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counters = [
-            ("interrupts", &self.interrupts),
-            ("empty_interrupts", &self.empty_interrupts),
-            ("drains", &self.drains),
-            ("completions", &self.completions),
-            ("kicks", &self.kicks),
-            ("suppressed_kicks", &self.suppressed_kicks),
-            ("ring_full_stops", &self.ring_full_stops),
-            ("polls", &self.polls),
-            ("missed_interrupts", &self.missed_interrupts),
-            ("largest_batch", &self.largest_batch),
+            ("interrupts", self.interrupts),
+            ("empty_interrupts", self.empty_interrupts),
+            ("drains", self.drains),
+            ("completions", self.completions),
+            ("kicks", self.kicks),
+            ("suppressed_kicks", self.suppressed_kicks),
+            ("ring_full_stops", self.ring_full_stops),
+            ("polls", self.polls),
+            ("missed_interrupts", self.missed_interrupts),
+            ("largest_batch", self.largest_batch),
+            ("immediate_bypasses", self.immediate_bypasses),
+            ("hastened", self.hastened),
+            ("timer_fires", self.timer_fires),
+            ("timer_completions", self.timer_completions),
+            ("late_ends", self.late_ends),
+            ("coalesce_changes", self.coalesce_changes),
+            ("lock_acquisitions", self.lock_acquisitions),
+            ("lock_contended", self.lock_contended),
         ];
-        for (name, counter) in counters {
-            writeln!(f, "{name} {}", counter.get())?;
+        for (name, count) in counters {
+            writeln!(f, "{name} {}", count.0)?;
         }
-        f.write_str("hist_completions_per_interrupt")?;
-        for count in &self.histogram {
-            write!(f, " {}", count.get())?;
-        }
-        f.write_str("\n")
+        write_histogram(
+            f,
+            "hist_completions_per_interrupt",
+            self.histogram.iter().map(|count| count.0),
+        )
     }
+}
+
+/// Writes the buckets of a histogram in one line, behind its name.
+pub(crate) fn write_histogram(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    counts: impl IntoIterator<Item = u64>,
+) -> fmt::Result {
+    f.write_str(name)?;
+    for count in counts {
+        write!(f, " {count}")?;
+    }
+    f.write_str("\n")
 }

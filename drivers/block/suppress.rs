@@ -5,59 +5,40 @@
 //!
 //! This file is pure: it imports nothing but `core`, so that it is tested on the host as it is.
 
-use core::fmt;
+use super::completion::{Plan, Rearm};
+use super::named::named;
 
-/// What the completion handler does with the device's callbacks while it drains the used ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Suppress {
-    /// Drain once and leave callbacks on: the device may signal while the handler runs.
-    Off = 0,
-    /// Disable callbacks, drain, enable, and repeat until the ring is quiescent.
-    #[default]
-    Loop = 1,
-    /// As [`Suppress::Loop`], but ask for the next signal only when three quarters of what is in
-    /// flight is done (`virtqueue_enable_cb_delayed()`).
-    Delayed = 2,
+named! {
+    /// What the completion handler does with the device's callbacks while it drains the used ring.
+    pub enum Suppress: "off, loop, delayed" {
+        /// Drain once and leave callbacks on: the device may signal while the handler runs.
+        Off = "off",
+        /// Disable callbacks, drain, enable, and repeat until the ring is quiescent.
+        #[default]
+        Loop = "loop",
+        /// As [`Suppress::Loop`], but ask for the next signal only when three quarters of what is
+        /// in flight is done (`virtqueue_enable_cb_delayed()`).
+        Delayed = "delayed",
+    }
 }
 
 impl Suppress {
-    /// Every value, in the order of its number.
-    pub const ALL: [Self; 3] = [Self::Off, Self::Loop, Self::Delayed];
-
-    /// What a user may write, for messages.
-    pub const RANGE: &'static str = "off, loop, delayed";
-
-    /// The name under which users see the value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Loop => "loop",
-            Self::Delayed => "delayed",
-        }
-    }
-
-    /// The value with the number `raw`; the default, [`Suppress::Loop`], if there is none.
+    /// What a pass does in this mode.
     #[inline]
-    pub const fn from_raw(raw: u8) -> Self {
-        match raw {
-            0 => Self::Off,
-            2 => Self::Delayed,
-            _ => Self::Loop,
+    pub const fn plan(self) -> Plan {
+        match self {
+            Self::Off => Plan {
+                disable: false,
+                rearm: Rearm::Next,
+            },
+            Self::Loop => Plan {
+                disable: true,
+                rearm: Rearm::Next,
+            },
+            Self::Delayed => Plan {
+                disable: true,
+                rearm: Rearm::Delayed,
+            },
         }
-    }
-
-    /// Parses a name, with or without the newline that `echo` writes.
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let text = text.trim_ascii();
-        Self::ALL
-            .into_iter()
-            .find(|value| value.name().as_bytes() == text)
-    }
-}
-
-impl fmt::Display for Suppress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

@@ -4,65 +4,53 @@
 
 use crate::{
     device::{BlockDevice, BlockDriver},
-    suppress::Suppress,
+    settings::{
+        BatchFile, CoalesceAdaptiveFile, CoalesceMethodFile, CoalesceMinInflightFile,
+        CoalesceReqsFile, CoalesceUsecsFile, LockFile, SuppressFile, UsedEventHintFile,
+    },
 };
 use blk_mq::Attribute;
-use kernel::{
-    fmt::Write,
-    prelude::*,
-    str::{BStr, Formatter},
-};
+use kernel::{fmt::Write, prelude::*, str::Formatter};
 
 /// All files of a disk.
-pub(crate) type Files = (SuppressFile, QueuesFile, DepthFile);
+pub(crate) type Files = (
+    SuppressFile,
+    CoalesceUsecsFile,
+    CoalesceReqsFile,
+    CoalesceMethodFile,
+    CoalesceMinInflightFile,
+    CoalesceAdaptiveFile,
+    BatchFile,
+    UsedEventHintFile,
+    LockFile,
+    QueuesFile,
+    PollQueuesFile,
+    DepthFile,
+);
 
-/// `suppress`: the mode of interrupt suppression, from the next interrupt on.
-pub(crate) struct SuppressFile;
+/// Declares files that show a number and cannot be written.
+macro_rules! numbers {
+    ($($(#[$meta:meta])* $file:ident, $name:literal: $number:expr;)*) => {$(
+        $(#[$meta])*
+        pub(crate) struct $file;
 
-impl Attribute<BlockDriver> for SuppressFile {
-    const NAME: &'static CStr = c"suppress";
-    const WRITABLE: bool = true;
+        impl Attribute<BlockDriver> for $file {
+            const NAME: &'static CStr = kernel::c_str!($name);
 
-    fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
-        writeln!(out, "{}", device.suppress().name())?;
-        Ok(())
-    }
-
-    fn store(device: &BlockDevice, text: &[u8]) -> Result {
-        let Some(suppress) = Suppress::parse(text) else {
-            dev_err!(
-                device.as_ref(),
-                "suppress: '{}' is out of range; write one of: {}\n",
-                BStr::from_bytes(text.trim_ascii()),
-                Suppress::RANGE
-            );
-            return Err(EINVAL);
-        };
-        device.set_suppress(suppress);
-        Ok(())
-    }
+            fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
+                let number: fn(&BlockDevice) -> u32 = $number;
+                writeln!(out, "{}", number(device))?;
+                Ok(())
+            }
+        }
+    )*};
 }
 
-/// `num_request_queues`: how many queues the disk has.
-pub(crate) struct QueuesFile;
-
-impl Attribute<BlockDriver> for QueuesFile {
-    const NAME: &'static CStr = c"num_request_queues";
-
-    fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
-        writeln!(out, "{}", device.queue_count())?;
-        Ok(())
-    }
-}
-
-/// `queue_depth`: how many requests each queue has in flight at most.
-pub(crate) struct DepthFile;
-
-impl Attribute<BlockDriver> for DepthFile {
-    const NAME: &'static CStr = c"queue_depth";
-
-    fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
-        writeln!(out, "{}", device.queue_depth())?;
-        Ok(())
-    }
+numbers! {
+    /// `num_request_queues`: how many queues the disk has, polled ones included.
+    QueuesFile, "num_request_queues": |device| device.queue_counts().count();
+    /// `poll_queues`: how many of them are polled.
+    PollQueuesFile, "poll_queues": |device| device.queue_counts().polled;
+    /// `queue_depth`: how many requests each queue has in flight at most.
+    DepthFile, "queue_depth": |device| device.queue_depth();
 }

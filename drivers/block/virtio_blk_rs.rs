@@ -4,41 +4,52 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `params` | the module's parameters |
+//! | `params` | what is decided when a disk is bound |
+//! | `settings`, `values`, `named` | the knobs of a disk, and what can be written to them |
 //! | `device` | a device: probe, remove, change of capacity |
 //! | `config` | its feature bits and the fields of its configuration space |
 //! | `limits` | what the disk can do, out of those fields (pure) |
 //! | `operations` | what the block layer calls |
 //! | `queue` | a queue: submission and completion |
-//! | `ring` | what a queue's lock guards |
+//! | `lock` | its lock, and the scope of that |
+//! | `ring` | what the lock guards |
+//! | `kicks` | the time that notifying the device takes |
 //! | `request` | header and status on the ring (pure) |
 //! | `completion` | the completion protocol (pure) |
 //! | `suppress` | the mode of interrupt suppression (pure) |
-//! | `stats`, `histogram` | a queue's counters (the buckets are pure) |
-//! | `debugfs` | their files |
+//! | `coalesce` | how long an interrupt may wait (pure) |
+//! | `stats`, `histogram`, `history` | a queue's counters (the buckets are pure) |
+//! | `debugfs` | the files of counters and status |
 //! | `sysfs` | the disk's own attributes |
 //! | `index`, `name` | a free `vdX` (the letters are pure) |
 
 #![forbid(unsafe_code)]
 
 // Pure: the host's tests compile the same files.
+pub mod coalesce;
 pub mod completion;
 pub mod histogram;
 pub mod limits;
 pub mod name;
+mod named;
 pub mod request;
 pub mod suppress;
 
 mod config;
 mod debugfs;
 mod device;
+mod history;
 mod index;
+mod kicks;
+mod lock;
 mod operations;
 mod params;
 mod queue;
 mod ring;
+mod settings;
 mod stats;
 mod sysfs;
+mod values;
 
 use device::{BlockDriver, Shared};
 use kernel::prelude::*;

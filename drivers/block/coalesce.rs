@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The coalescing of interrupts: how many completions, and how long, the next signal may wait for.
+//!
+//! The knobs bound the wait; the load decides. [`Policy::wait`] is asked at the start of a pass,
+//! [`Policy::learn`] is told what the pass found.
+//!
+//! # Nothing waits for long at low depth
+//!
+//! The load is the depth: the most requests that recent passes found in flight. Below
+//! [`Coalesce::min_in_flight`], and while an urgent request is in flight, nothing waits. The depth
+//! follows a rise at once and loses a sixteenth at each pass after a fall, so that a few short
+//! passes in the middle of a load change nothing: that is the hysteresis.
+//!
+//! # Adaptation
+//!
+//! With [`Coalesce::adaptive`] the time follows two observations that a pass by the timer makes for
+//! nothing. The device ran dry if the pass found all but an eighth of the depth completed. The
+//! guest was idle if the timer interrupted no task. Only if both hold did the wait cost anything:
+//! device and guest waited for the timer. Then it is halved. If not, it grows by an eighth: the
+//! guest was busy anyway, or the device had work, so a longer wait saves interrupts at no cost.
+//!
+//! This file is pure: it imports nothing but `core`, so that it is tested on the host as it is.
+
+use super::named::named;
+
+/// The longest wait of the adaptive mode if the user sets no bound, in microseconds.
+pub const ADAPTIVE_USECS: u32 = 2000;
+
+/// The shortest wait, in microseconds: a shorter one costs more than it saves.
+pub const MIN_USECS: u32 = 20;
+
+named! {
+    /// How a wait is put to the device.
+    pub enum Method: "auto, event, timer" {
+        /// What is best for the ring.
+        #[default]
+        Auto = "auto",
+        /// A signal is asked for some buffers ahead, and a timer bounds the wait. Only a split ring
+        /// with `VIRTIO_RING_F_EVENT_IDX` can do that; elsewhere it is [`Method::Timer`].
+        Event = "event",
+        /// No signal is asked for, and a timer polls.
+        Timer = "timer",
+    }
+}
+
+/// The settings of coalescing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coalesce {
+    /// The longest wait in microseconds. 0: nothing waits, or, if adaptive, [`ADAPTIVE_USECS`].
+    pub usecs: u32,
+    /// The completions that end a wait; 0: only time does.
+    pub reqs: u32,
+    /// Below so many requests in flight nothing waits.
+    pub min_in_flight: u32,
+    /// The wait follows the load, within the bounds of the others.
+    pub adaptive: bool,
+}
+
+impl Coalesce {
+    /// Whether anything ever waits.
+    pub const fn is_on(&self) -> bool {
+        self.usecs > 0 || self.adaptive
+    }
+
+    /// The longest wait, in microseconds.
+    const fn max_usecs(&self) -> u32 {
+        match self.usecs {
+            0 => ADAPTIVE_USECS,
+            usecs => usecs,
+        }
+    }
+}
+
+/// What is in flight when a pass starts: what it will collect is included.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Requests that were submitted and not collected.
+    pub in_flight: u32,
+    /// One of them must not wait.
+    pub urgent: bool,
+}
+
+/// How long the next signal may wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// Completions that end the wait.
+    pub reqs: u16,
+    /// Time that ends it, in microseconds.
+    pub usecs: u32,
+}
+
+/// What a pass found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Requests that it collected.
+    pub completions: u32,
+    /// Requests that it left in flight.
+    pub left: u32,
+    /// The pass was the timer's, and it interrupted the idle task.
+    pub idle: bool,
+}
+
+/// The memory of the coalescing of a queue, guarded by the queue's lock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Policy {
+    depth: u32,
+    usecs: u32,
+}
+
+impl Policy {
+    /// A policy that has seen nothing yet.
+    pub const fn new() -> Self {
+        Self { depth: 0, usecs: 0 }
+    }
+
+    /// The depth: requests.
+    pub const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// How long the signal after this pass may wait; [`None`] if it may not.
+    #[inline]
+    pub fn wait(&mut self, settings: &Coalesce, load: Load) -> Option<Wait> {
+        let fallen = self.depth - self.depth.div_ceil(16);
+        self.depth = load.in_flight.max(fallen);
+        if load.urgent || self.depth < settings.min_in_flight.max(2) {
+            return None;
+        }
+        let usecs = if settings.adaptive {
+            self.usecs
+                .clamp(MIN_USECS, settings.max_usecs().max(MIN_USECS))
+        } else {
+            settings.usecs
+        };
+        // More than what is in flight would never come.
+        let most = if settings.adaptive {
+            self.depth - self.depth / 4
+        } else {
+            self.depth
+        };
+        let reqs = match settings.reqs {
+            0 => most,
+            reqs => reqs.min(most),
+        };
+        self.usecs = usecs;
+        Some(Wait {
+            reqs: u16::try_from(reqs).unwrap_or(u16::MAX),
+            usecs,
+        })
+    }
+
+    /// Adapts the wait to what a pass found.
+    #[inline]
+    pub fn learn(&mut self, found: Found) {
+        let dry = found.left <= self.depth / 8;
+        self.usecs = if dry && found.idle {
+            self.usecs / 2
+        } else {
+            self.usecs.saturating_add(self.usecs / 8 + 1)
+        };
+    }
+}
