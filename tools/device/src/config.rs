@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the driver can read about the disk: features and configuration space.
+
+use crate::options::Options;
+use virtio_bindings::virtio_blk::{
+    VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_F_MQ,
+    VIRTIO_BLK_F_SEG_MAX,
+};
+use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
+
+/// Bytes of the configuration space: `struct virtio_blk_config` with all its extensions.
+pub const CONFIG_SIZE: usize = 96;
+
+/// Where the write-back switch lies in it.
+pub const WCE: usize = 32;
+
+/// The features that are offered.
+pub fn features(options: &Options) -> u64 {
+    let mut bits = vec![
+        VIRTIO_BLK_F_SEG_MAX,
+        VIRTIO_BLK_F_BLK_SIZE,
+        VIRTIO_BLK_F_FLUSH,
+        VIRTIO_BLK_F_CONFIG_WCE,
+        VIRTIO_F_VERSION_1,
+    ];
+    if options.num_queues > 1 {
+        bits.push(VIRTIO_BLK_F_MQ);
+    }
+    if options.event_idx {
+        bits.push(VIRTIO_RING_F_EVENT_IDX);
+    }
+    if options.indirect {
+        bits.push(VIRTIO_RING_F_INDIRECT_DESC);
+    }
+    bits.into_iter()
+        .fold(0, |features, bit| features | 1 << bit)
+}
+
+/// The configuration space of a disk of `size` bytes.
+pub fn space(options: &Options, size: u64) -> [u8; CONFIG_SIZE] {
+    let mut space = [0; CONFIG_SIZE];
+    let mut put = |at: usize, bytes: &[u8]| space[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &(size / crate::request::SECTOR).to_le_bytes());
+    put(12, &options.seg_max().to_le_bytes());
+    put(20, &options.block_size.to_le_bytes());
+    put(WCE, &[options.write_cache.into()]);
+    put(34, &options.num_queues.to_le_bytes());
+    space
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn options(more: &[&str]) -> Options {
+        Options::parse_from(["vbr-device", "--socket", "s"].iter().chain(more))
+    }
+
+    #[test]
+    fn switches_take_features_away() {
+        let all = features(&options(&["--num-queues", "2"]));
+        for (line, bit) in [
+            (["--event-idx", "off"], VIRTIO_RING_F_EVENT_IDX),
+            (["--indirect", "off"], VIRTIO_RING_F_INDIRECT_DESC),
+            (["--num-queues", "1"], VIRTIO_BLK_F_MQ),
+        ] {
+            let line: Vec<_> = ["--num-queues", "2"].into_iter().chain(line).collect();
+            let line = if bit == VIRTIO_BLK_F_MQ {
+                &line[2..]
+            } else {
+                &line[..]
+            };
+            assert_eq!(features(&options(line)), all & !(1 << bit));
+        }
+    }
+
+    #[test]
+    fn fields_lie_where_the_standard_has_them() {
+        let options = options(&["--num-queues", "3", "--queue-size", "64"]);
+        let space = space(&options, 1 << 30);
+        assert_eq!(space[..8], (1_u64 << 21).to_le_bytes());
+        assert_eq!(space[12..16], 62_u32.to_le_bytes());
+        assert_eq!(space[20..24], 512_u32.to_le_bytes());
+        assert_eq!((space[WCE], space[34], space[35]), (1, 3, 0));
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The control socket: a JSON object a line asks, and one answers.
+
+use crate::device::Device;
+use crate::policy::{check_micros, Policy, MAX_MICROS};
+use anyhow::{bail, ensure, Context, Result};
+use serde_json::{json, Map, Value};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread;
+
+const COMMANDS: &str = "counts, reset_counts, get or set";
+const SETTINGS: &str = "pace_us, latency_us, wait, order or signal";
+
+/// Answers whoever connects, each in a thread of its own.
+pub fn start(device: Arc<Device>, listener: UnixListener) {
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let device = Arc::clone(&device);
+            match stream {
+                // Who has gone needs no answer.
+                Ok(stream) => drop(thread::spawn(move || converse(&device, stream))),
+                Err(error) => eprintln!("control socket: {error}"),
+            }
+        }
+    });
+}
+
+fn converse(device: &Device, stream: UnixStream) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 0 {
+        let answer = answer(device, &line);
+        writeln!(reader.get_ref(), "{answer}")?;
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Answers one line.
+pub fn answer(device: &Device, line: &str) -> Value {
+    execute(device, line).unwrap_or_else(|error| json!({"error": format!("{error:#}")}))
+}
+
+fn execute(device: &Device, line: &str) -> Result<Value> {
+    let request: Value =
+        serde_json::from_str(line).with_context(|| format!("{:?} is no JSON", line.trim_end()))?;
+    let Value::Object(mut request) = request else {
+        bail!("{request} is no object: send {{\"command\": ...}}");
+    };
+    let command = request.remove("command").unwrap_or_default();
+    let Some(command) = command.as_str() else {
+        bail!("the command is {command}: choose {COMMANDS}");
+    };
+    if command != "set" {
+        if let Some(name) = request.keys().next() {
+            bail!("{command} has no argument {name:?}: leave it out");
+        }
+    }
+    match command {
+        "counts" => Ok(counts(device)),
+        "reset_counts" => {
+            for queue in device.queues() {
+                queue.counters.reset();
+            }
+            Ok(json!({}))
+        }
+        "get" => Ok(json!({"settings": device.policy()})),
+        "set" => {
+            let policy = change(device.policy(), &request)?;
+            device.set_policy(policy);
+            Ok(json!({"settings": policy}))
+        }
+        other => bail!("{other:?} is no command: choose {COMMANDS}"),
+    }
+}
+
+fn counts(device: &Device) -> Value {
+    let queues = device.queues().iter();
+    let queues: Vec<_> = queues.map(|queue| queue.counters.snapshot()).collect();
+    json!({"queues": queues, "last_bad_chain": device.last_malformed()})
+}
+
+/// Applies settings to a policy. One of pace and latency that is set ends the other.
+fn change(mut policy: Policy, settings: &Map<String, Value>) -> Result<Policy> {
+    ensure!(!settings.is_empty(), "set needs a setting: {SETTINGS}");
+    for (name, value) in settings {
+        match name.as_str() {
+            "pace_us" => policy.pace_us = micros(name, value)?,
+            "latency_us" => policy.latency_us = micros(name, value)?,
+            "wait" => policy.wait = text(name, value)?.parse()?,
+            "order" => policy.order = text(name, value)?.parse()?,
+            "signal" => policy.signal = text(name, value)?.parse()?,
+            _ => bail!("{name:?} is no setting: choose {SETTINGS}"),
+        }
+    }
+    match (
+        settings.contains_key("pace_us"),
+        settings.contains_key("latency_us"),
+    ) {
+        (true, false) if policy.pace_us > 0 => policy.latency_us = 0,
+        (false, true) if policy.latency_us > 0 => policy.pace_us = 0,
+        _ => policy.check()?,
+    }
+    Ok(policy)
+}
+
+fn micros(name: &str, value: &Value) -> Result<u64> {
+    let number = value.as_u64().with_context(|| {
+        format!("{name} cannot be {value}: give a whole number from 0 to {MAX_MICROS}")
+    })?;
+    check_micros(number).with_context(|| format!("{name} is too large"))
+}
+
+fn text<'a>(name: &str, value: &'a Value) -> Result<&'a str> {
+    value
+        .as_str()
+        .with_context(|| format!("{name} cannot be {value}: give a string"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use clap::Parser;
+
+    fn device() -> Device {
+        let line = [
+            "vbr-device",
+            "--socket",
+            "s",
+            "--backing",
+            "null",
+            "--num-queues",
+            "2",
+        ];
+        Device::new(&Options::parse_from(line)).unwrap()
+    }
+
+    #[test]
+    fn counts_are_by_queue() {
+        let device = device();
+        device.queues()[1].counters.signals.add(3);
+        let counts = answer(&device, "{\"command\":\"counts\"}");
+        assert_eq!(counts["queues"][0]["signals"], 0);
+        assert_eq!(counts["queues"][1]["signals"], 3);
+        assert_eq!(answer(&device, "{\"command\":\"reset_counts\"}"), json!({}));
+        let counts = answer(&device, "{\"command\":\"counts\"}\n");
+        assert_eq!(counts["queues"][1]["signals"], 0);
+        assert_eq!(counts["last_bad_chain"], Value::Null);
+    }
+
+    #[test]
+    fn settings_change_alone_and_together() {
+        let device = device();
+        let set = json!({"command": "set", "pace_us": 20, "wait": "spin", "signal": "delayed=7"});
+        let right = json!({"pace_us": 20, "latency_us": 0, "wait": "spin", "order": "in",
+                           "signal": "delayed=7"});
+        assert_eq!(answer(&device, &set.to_string())["settings"], right);
+        let get = json!({"command": "get"}).to_string();
+        assert_eq!(answer(&device, &get)["settings"], right);
+        assert!(device.queues().iter().all(|queue| queue.bell.is_rung()));
+        let set = json!({"command": "set", "latency_us": 50, "order": "random"});
+        let settings = &answer(&device, &set.to_string())["settings"];
+        assert_eq!(
+            (&settings["pace_us"], &settings["latency_us"]),
+            (&json!(0), &json!(50))
+        );
+        let set = json!({"command": "set", "pace_us": 0}).to_string();
+        assert_eq!(answer(&device, &set)["settings"]["latency_us"], 50);
+    }
+
+    #[test]
+    fn errors_name_value_range_and_remedy() {
+        let device = device();
+        let before = device.policy();
+        for (line, words) in [
+            ("nonsense", ["nonsense", "no JSON"]),
+            ("[1]", ["[1]", "command"]),
+            ("{}", ["null", COMMANDS]),
+            ("{\"command\":\"stop\"}", ["stop", COMMANDS]),
+            (
+                "{\"command\":\"counts\",\"queue\":1}",
+                ["queue", "leave it out"],
+            ),
+            ("{\"command\":\"set\"}", ["setting", SETTINGS]),
+            ("{\"command\":\"set\",\"pace\":1}", ["pace", SETTINGS]),
+            (
+                "{\"command\":\"set\",\"pace_us\":-1}",
+                ["-1", "0 to 600000000"],
+            ),
+            (
+                "{\"command\":\"set\",\"pace_us\":600000001}",
+                ["600000001", "0 to 600000000"],
+            ),
+            (
+                "{\"command\":\"set\",\"wait\":\"nap\"}",
+                ["nap", "sleep or spin"],
+            ),
+            ("{\"command\":\"set\",\"wait\":3}", ["3", "string"]),
+            (
+                "{\"command\":\"set\",\"pace_us\":1,\"latency_us\":2}",
+                ["1", "set one of them to 0"],
+            ),
+        ] {
+            let answer = answer(&device, line);
+            let error = answer["error"].as_str().unwrap_or_default();
+            assert!(
+                words.iter().all(|word| error.contains(word)),
+                "{line}: {answer}"
+            );
+        }
+        assert_eq!(device.policy(), before);
+    }
+}

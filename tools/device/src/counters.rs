@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a queue has done.
+
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts of one queue since the start or the last reset. One thread adds to them, any may
+        /// read them.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: Counter,)*
+        }
+
+        /// The counts at one moment.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        pub struct Snapshot {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// Reads all.
+            pub fn snapshot(&self) -> Snapshot {
+                Snapshot { $($name: self.$name.get(),)* }
+            }
+
+            /// Sets all to zero.
+            pub fn reset(&self) {
+                $(self.$name.reset();)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Requests that were ended, well or not.
+    requests,
+    /// Reads among them.
+    reads,
+    /// Writes among them.
+    writes,
+    /// Flushes among them.
+    flushes,
+    /// Questions for the serial number among them.
+    get_ids,
+    /// Requests of a kind that the device does not know; they ended with UNSUPP.
+    unsupported,
+    /// Requests that ended with IOERR.
+    io_errors,
+    /// Chains that are not as the driver must make them; those with a status byte ended with
+    /// IOERR.
+    bad_chains,
+    /// Times that the available ring itself made no sense.
+    bad_rings,
+    /// Bytes that reads have put into the guest's memory.
+    bytes_read,
+    /// Bytes that writes have taken from the guest's memory.
+    bytes_written,
+    /// Times that a kick made the worker look; kicks that come in between count once.
+    kicks,
+    /// Times that the worker looked into the available ring and found something.
+    fetches,
+    /// Signals that were sent.
+    signals,
+    /// Signals that were not sent because the guest did not want them.
+    suppressed,
+    /// Most requests that were on their way at a time.
+    largest_backlog,
+}
+
+/// One count.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts one more.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Counts `more`.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Keeps the larger of the count and `value`.
+    pub fn raise(&self, value: u64) {
+        self.0.fetch_max(value, Ordering::Relaxed);
+    }
+
+    /// Reads the count.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_can_be_read_and_reset() {
+        let counters = Counters::default();
+        counters.requests.increment();
+        counters.bytes_read.add(4096);
+        counters.largest_backlog.raise(7);
+        counters.largest_backlog.raise(3);
+        let snapshot = counters.snapshot();
+        assert_eq!((snapshot.requests, snapshot.bytes_read), (1, 4096));
+        assert_eq!(snapshot.largest_backlog, 7);
+        counters.reset();
+        assert_eq!(counters.snapshot(), Snapshot::default());
+    }
+}

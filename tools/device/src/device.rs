@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What all queues, the control socket and the connection to QEMU share.
+
+use crate::config::{self, CONFIG_SIZE, WCE};
+use crate::counters::Counters;
+use crate::options::Options;
+use crate::policy::Policy;
+use crate::storage::Storage;
+use crate::wait::{Bell, Clock};
+use anyhow::{ensure, Context, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+/// A disk.
+#[derive(Debug)]
+pub struct Device {
+    storage: Storage,
+    serial: String,
+    features: u64,
+    space: [u8; CONFIG_SIZE],
+    queue_size: u16,
+    seed: u64,
+    clock: Clock,
+    write_cache: AtomicBool,
+    policy: RwLock<Policy>,
+    queues: Vec<Queue>,
+    malformed: Mutex<Option<&'static str>>,
+}
+
+/// What others than its worker have to do with a queue.
+#[derive(Debug)]
+pub struct Queue {
+    /// What it has done.
+    pub counters: Counters,
+    /// Ends the worker's waiting.
+    pub bell: Bell,
+    stopping: AtomicBool,
+}
+
+impl Queue {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            counters: Counters::default(),
+            bell: Bell::new().context("cannot create an event")?,
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// Asks the worker to end at once what it has, or takes that back.
+    pub fn stop(&self, stopping: bool) {
+        self.stopping.store(stopping, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Whether the worker is to end at once what it has.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+impl Device {
+    /// Makes a disk.
+    pub fn new(options: &Options) -> Result<Self> {
+        let storage = options.storage()?;
+        let queues = (0..options.num_queues).map(|_| Queue::new());
+        Ok(Self {
+            serial: options.serial.clone(),
+            features: config::features(options),
+            space: config::space(options, storage.size()),
+            queue_size: options.queue_size,
+            seed: options.seed,
+            clock: Clock::start(),
+            write_cache: AtomicBool::new(options.write_cache),
+            policy: RwLock::new(options.policy()?),
+            queues: queues.collect::<Result<_>>()?,
+            malformed: Mutex::default(),
+            storage,
+        })
+    }
+
+    /// What holds the content.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The serial number.
+    pub fn serial(&self) -> &str {
+        &self.serial
+    }
+
+    /// The features that are offered.
+    pub fn features(&self) -> u64 {
+        self.features
+    }
+
+    /// Most descriptors of a queue.
+    pub fn queue_size(&self) -> u16 {
+        self.queue_size
+    }
+
+    /// Seed of the random order.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The clock of all times.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// All queues.
+    pub fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// The policy now.
+    pub fn policy(&self) -> Policy {
+        *self.policy.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the policy, for requests on their way too.
+    pub fn set_policy(&self, policy: Policy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
+        for queue in &self.queues {
+            queue.bell.ring();
+        }
+    }
+
+    /// Whether writes may be lost until the next flush.
+    pub fn has_write_cache(&self) -> bool {
+        self.write_cache.load(Ordering::Relaxed)
+    }
+
+    /// A part of the configuration space; nothing if it has no such part.
+    pub fn read_config(&self, offset: u32, size: u32) -> Vec<u8> {
+        let mut space = self.space;
+        space[WCE] = self.has_write_cache().into();
+        let part = || {
+            let start = usize::try_from(offset).ok()?;
+            let end = start.checked_add(usize::try_from(size).ok()?)?;
+            space.get(start..end)
+        };
+        part().unwrap_or_default().to_vec()
+    }
+
+    /// Changes the configuration space, of which only the write-back switch can be written.
+    pub fn write_config(&self, offset: u32, bytes: &[u8]) -> Result<()> {
+        ensure!(
+            (offset as usize, bytes.len()) == (WCE, 1),
+            "the driver wrote {} bytes at offset {offset} of the configuration space, of which \
+             only the byte {WCE} can be written",
+            bytes.len()
+        );
+        ensure!(
+            bytes[0] <= 1,
+            "the driver set the write cache to {}, which is neither 0 nor 1",
+            bytes[0]
+        );
+        self.write_cache.store(bytes[0] == 1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Remembers what was wrong with a chain.
+    pub fn note_malformed(&self, reason: &'static str) {
+        *self
+            .malformed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
+
+    /// What was wrong with the last malformed chain.
+    pub fn last_malformed(&self) -> Option<&'static str> {
+        *self
+            .malformed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn only_the_write_cache_can_be_configured() {
+        let options = Options::parse_from(["vbr-device", "--socket", "s", "--backing", "null"]);
+        let device = Device::new(&options).unwrap();
+        assert!(device.has_write_cache());
+        device.write_config(WCE as u32, &[0]).unwrap();
+        assert!(!device.has_write_cache());
+        assert_eq!(device.read_config(WCE as u32, 1), [0]);
+        assert!(device.write_config(WCE as u32, &[2]).is_err());
+        assert!(device.write_config(0, &[0; 8]).is_err());
+    }
+
+    #[test]
+    fn there_is_nothing_behind_the_configuration_space() {
+        let options = Options::parse_from(["vbr-device", "--socket", "s", "--backing", "null"]);
+        let device = Device::new(&options).unwrap();
+        assert_eq!(device.read_config(0, CONFIG_SIZE as u32).len(), CONFIG_SIZE);
+        assert!(device.read_config(1, CONFIG_SIZE as u32).is_empty());
+        assert!(device.read_config(u32::MAX, u32::MAX).is_empty());
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Carries requests out: moves the data, writes the status byte, counts.
+
+use crate::counters::Counters;
+use crate::device::Device;
+use crate::request::{Buffer, Malformed, Operation, Request, SECTOR};
+use std::io;
+use virtio_bindings::virtio_blk::{
+    VIRTIO_BLK_ID_BYTES, VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP,
+};
+use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap, Permissions, VolatileSlice};
+
+/// Carries out what a chain asks for and returns how many bytes of the guest's memory were
+/// written.
+pub fn execute(
+    device: &Device,
+    counters: &Counters,
+    memory: &GuestMemoryMmap,
+    request: &Result<Request, Malformed>,
+) -> u32 {
+    counters.requests.increment();
+    let (status, place, length) = match request {
+        Ok(request) => {
+            let (status, length) = perform(device, counters, memory, request);
+            (status, Some(request.status), length)
+        }
+        Err(malformed) => {
+            counters.bad_chains.increment();
+            device.note_malformed(malformed.reason);
+            (VIRTIO_BLK_S_IOERR, malformed.status, 0)
+        }
+    };
+    match place.map(|place| write_status(memory, place, status)) {
+        Some(Ok(())) => length.saturating_add(1),
+        Some(Err(_)) => {
+            counters.bad_chains.increment();
+            device.note_malformed("the status byte is outside of the memory");
+            0
+        }
+        None => 0,
+    }
+}
+
+fn write_status(
+    memory: &GuestMemoryMmap,
+    place: GuestAddress,
+    status: u32,
+) -> vm_memory::GuestMemoryResult<()> {
+    memory.write_obj(status as u8, place)
+}
+
+/// Returns the status, and the number of bytes of data that were written to the guest's memory.
+fn perform(
+    device: &Device,
+    counters: &Counters,
+    memory: &GuestMemoryMmap,
+    request: &Request,
+) -> (u32, u32) {
+    let mut written = 0;
+    let result = match request.operation {
+        Operation::Read => {
+            counters.reads.increment();
+            written = request.length();
+            transfer(device, memory, request, |offset, slice| {
+                device.storage().read(offset, slice)
+            })
+            .inspect(|()| counters.bytes_read.add(request.length()))
+        }
+        Operation::Write => {
+            counters.writes.increment();
+            transfer(device, memory, request, |offset, slice| {
+                device.storage().write(offset, slice)
+            })
+            .and_then(|()| {
+                counters.bytes_written.add(request.length());
+                if device.has_write_cache() {
+                    Ok(())
+                } else {
+                    device.storage().flush()
+                }
+            })
+        }
+        Operation::Flush => {
+            counters.flushes.increment();
+            device.storage().flush()
+        }
+        Operation::GetId => {
+            counters.get_ids.increment();
+            tell_serial(device, memory, &request.data).map(|count| written = count)
+        }
+        Operation::Unknown(_) => {
+            counters.unsupported.increment();
+            return (VIRTIO_BLK_S_UNSUPP, 0);
+        }
+    };
+    match result {
+        Ok(()) => (VIRTIO_BLK_S_OK, u32::try_from(written).unwrap_or(u32::MAX)),
+        Err(_) => {
+            counters.io_errors.increment();
+            (VIRTIO_BLK_S_IOERR, 0)
+        }
+    }
+}
+
+/// Calls `step` with each piece of the guest's memory and its place on the disk in bytes.
+fn transfer(
+    device: &Device,
+    memory: &GuestMemoryMmap,
+    request: &Request,
+    mut step: impl FnMut(u64, &VolatileSlice<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let start = request.sector.checked_mul(SECTOR);
+    let end = start.and_then(|start| start.checked_add(request.length()));
+    let (Some(mut offset), Some(end)) = (start, end) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    if end > device.storage().size() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for buffer in &request.data {
+        let slices = memory
+            .get_slices(
+                buffer.address,
+                buffer.length as usize,
+                Permissions::ReadWrite,
+            )
+            .map_err(io::Error::other)?;
+        for slice in slices {
+            let slice = slice.map_err(io::Error::other)?;
+            step(offset, &slice)?;
+            offset += slice.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Fills the buffers with the serial number, behind which there are zeroes.
+fn tell_serial(device: &Device, memory: &GuestMemoryMmap, buffers: &[Buffer]) -> io::Result<u64> {
+    let mut id = [0; VIRTIO_BLK_ID_BYTES as usize];
+    for (place, byte) in id.iter_mut().zip(device.serial().bytes()) {
+        *place = byte;
+    }
+    let mut rest = &id[..];
+    for buffer in buffers {
+        let (now, later) = rest.split_at(rest.len().min(buffer.length as usize));
+        memory
+            .write_slice(now, buffer.address)
+            .map_err(io::Error::other)?;
+        rest = later;
+    }
+    Ok((id.len() - rest.len()) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use clap::Parser;
+
+    const DATA: GuestAddress = GuestAddress(0x1000);
+    const STATUS: GuestAddress = GuestAddress(0x8000);
+
+    struct Bench {
+        device: Device,
+        counters: Counters,
+        memory: GuestMemoryMmap,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let line = [
+                "vbr-device",
+                "--socket",
+                "s",
+                "--size",
+                "65536",
+                "--serial",
+                "abc",
+            ];
+            Self {
+                device: Device::new(&Options::parse_from(line)).unwrap(),
+                counters: Counters::default(),
+                memory: GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x10000)]).unwrap(),
+            }
+        }
+
+        /// Returns the used length and the status.
+        fn run(&self, operation: Operation, sector: u64, lengths: &[u32]) -> (u32, u32) {
+            let mut address = DATA;
+            let mut data = Vec::new();
+            for length in lengths {
+                data.push(Buffer {
+                    address,
+                    length: *length,
+                });
+                address.0 += u64::from(*length);
+            }
+            let request = Request {
+                operation,
+                sector,
+                data,
+                status: STATUS,
+            };
+            self.execute(&Ok(request))
+        }
+
+        fn execute(&self, request: &Result<Request, Malformed>) -> (u32, u32) {
+            self.memory.write_obj(0xff_u8, STATUS).unwrap();
+            let length = execute(&self.device, &self.counters, &self.memory, request);
+            let status: u8 = self.memory.read_obj(STATUS).unwrap();
+            (length, status.into())
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let bench = Bench::new();
+        bench.memory.write_slice(&[5; 1024], DATA).unwrap();
+        let written = bench.run(Operation::Write, 126, &[512, 512]);
+        assert_eq!(written, (1, VIRTIO_BLK_S_OK));
+        bench.memory.write_slice(&[0; 1024], DATA).unwrap();
+        let read = bench.run(Operation::Read, 126, &[1024]);
+        assert_eq!(read, (1025, VIRTIO_BLK_S_OK));
+        let mut found = [0; 1024];
+        bench.memory.read_slice(&mut found, DATA).unwrap();
+        assert_eq!(found, [5; 1024]);
+        let counts = bench.counters.snapshot();
+        assert_eq!((counts.reads, counts.writes, counts.requests), (1, 1, 2));
+        assert_eq!((counts.bytes_read, counts.bytes_written), (1024, 1024));
+    }
+
+    #[test]
+    fn the_end_of_the_disk_is_an_error() {
+        let bench = Bench::new();
+        for sector in [127, 128, u64::MAX / 512, u64::MAX] {
+            let (length, status) = bench.run(Operation::Read, sector, &[512, 512]);
+            assert_eq!((length, status), (1, VIRTIO_BLK_S_IOERR), "sector {sector}");
+        }
+        assert_eq!(bench.counters.snapshot().io_errors, 4);
+    }
+
+    #[test]
+    fn memory_that_the_guest_does_not_have_is_an_error() {
+        let bench = Bench::new();
+        let request = Request {
+            operation: Operation::Write,
+            sector: 0,
+            data: vec![Buffer {
+                address: GuestAddress(0xffff_0000),
+                length: 512,
+            }],
+            status: STATUS,
+        };
+        assert_eq!(bench.execute(&Ok(request)), (1, VIRTIO_BLK_S_IOERR));
+    }
+
+    #[test]
+    fn the_serial_number_is_padded() {
+        let bench = Bench::new();
+        bench.memory.write_slice(&[9; 20], DATA).unwrap();
+        assert_eq!(bench.run(Operation::GetId, 0, &[20]), (21, VIRTIO_BLK_S_OK));
+        let mut id = [0; 20];
+        bench.memory.read_slice(&mut id, DATA).unwrap();
+        assert_eq!(&id[..4], b"abc\0");
+        assert!(id[4..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn what_is_unknown_is_unsupported() {
+        let bench = Bench::new();
+        let answer = bench.run(Operation::Unknown(11), 0, &[]);
+        assert_eq!(answer, (1, VIRTIO_BLK_S_UNSUPP));
+        assert_eq!(bench.counters.snapshot().unsupported, 1);
+    }
+
+    #[test]
+    fn a_malformed_chain_is_counted_and_ended() {
+        let bench = Bench::new();
+        let mut malformed = Malformed {
+            reason: "wrong",
+            status: Some(STATUS),
+        };
+        assert_eq!(bench.execute(&Err(malformed)), (1, VIRTIO_BLK_S_IOERR));
+        malformed.status = None;
+        assert_eq!(bench.execute(&Err(malformed)), (0, 0xff));
+        assert_eq!(bench.counters.snapshot().bad_chains, 2);
+        assert_eq!(bench.device.last_malformed(), Some("wrong"));
+    }
+}

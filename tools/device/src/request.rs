@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the driver asks for: reads a chain of descriptors, and checks strictly that it is made as
+//! the standard wants it.
+//!
+//! All that the device may read comes before all that it may write; the first descriptor is the
+//! header of 16 bytes, the last one the status byte, and those in between the data, in the
+//! direction of the operation and in whole sectors. None is empty.
+
+use virtio_bindings::virtio_blk::{
+    VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT,
+};
+use virtio_queue::desc::split::Descriptor;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+/// Bytes of a sector, whatever the disk's block size is.
+pub const SECTOR: u64 = 512;
+
+/// Bytes of the header: type, reserved, sector.
+const HEADER: u32 = 16;
+
+/// A piece of the guest's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffer {
+    /// Where it begins.
+    pub address: GuestAddress,
+    /// Its length in bytes.
+    pub length: u32,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Read sectors.
+    Read,
+    /// Write sectors.
+    Write,
+    /// Make what was written last.
+    Flush,
+    /// Tell the serial number.
+    GetId,
+    /// Something that this device does not know.
+    Unknown(u32),
+}
+
+impl Operation {
+    fn from_type(number: u32) -> Self {
+        match number {
+            VIRTIO_BLK_T_IN => Self::Read,
+            VIRTIO_BLK_T_OUT => Self::Write,
+            VIRTIO_BLK_T_FLUSH => Self::Flush,
+            VIRTIO_BLK_T_GET_ID => Self::GetId,
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+/// A request as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// What to do.
+    pub operation: Operation,
+    /// Where on the disk, in sectors.
+    pub sector: u64,
+    /// Where the data is or goes.
+    pub data: Vec<Buffer>,
+    /// Where the status byte goes.
+    pub status: GuestAddress,
+}
+
+impl Request {
+    /// Bytes of data.
+    pub fn length(&self) -> u64 {
+        let lengths = self.data.iter().map(|buffer| u64::from(buffer.length));
+        lengths.sum()
+    }
+}
+
+/// A chain that is not as it must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed {
+    /// What is wrong.
+    pub reason: &'static str,
+    /// Where the status byte goes, if the chain has a place for it.
+    pub status: Option<GuestAddress>,
+}
+
+impl Request {
+    /// Reads a request from the descriptors of its chain.
+    pub fn parse(
+        memory: &GuestMemoryMmap,
+        chain: impl Iterator<Item = Descriptor>,
+    ) -> Result<Self, Malformed> {
+        let mut readable = Vec::new();
+        let mut writable = Vec::new();
+        let mut reason = None;
+        let mut is_open = true;
+        for descriptor in chain {
+            is_open = descriptor.has_next();
+            let buffer = Buffer {
+                address: descriptor.addr(),
+                length: descriptor.len(),
+            };
+            if buffer.length == 0 {
+                reason = Some("a descriptor is empty");
+            }
+            if descriptor.is_write_only() {
+                writable.push(buffer);
+            } else if writable.is_empty() {
+                readable.push(buffer);
+            } else {
+                reason = Some("a readable descriptor follows a writable one");
+            }
+        }
+        let status = writable.pop();
+        let place = status.filter(|_| !is_open);
+        let place =
+            place.map(|last| GuestAddress(last.address.0 + u64::from(last.length.max(1)) - 1));
+        let malformed = |reason| Malformed {
+            reason,
+            status: place,
+        };
+        // The iterator ends early where a chain leaves its table, its memory, or loops.
+        if is_open {
+            return Err(malformed("the chain has no end"));
+        }
+        if let Some(reason) = reason {
+            return Err(malformed(reason));
+        }
+        let Some(Buffer {
+            address: status,
+            length: 1,
+        }) = status
+        else {
+            return Err(malformed("there is no status byte at the end"));
+        };
+        if readable.is_empty() || readable[0].length != HEADER {
+            return Err(malformed("there is no header of 16 bytes at the start"));
+        }
+        let header = readable.remove(0);
+        let mut bytes = [0; HEADER as usize];
+        memory
+            .read_slice(&mut bytes, header.address)
+            .map_err(|_| malformed("the header is outside of the memory"))?;
+        let [a, b, c, d, _, _, _, _, sector @ ..] = bytes;
+        let operation = Operation::from_type(u32::from_le_bytes([a, b, c, d]));
+        let data = operation.data(readable, writable).map_err(malformed)?;
+        let request = Self {
+            operation,
+            sector: u64::from_le_bytes(sector),
+            data,
+            status,
+        };
+        match operation {
+            Operation::Read | Operation::Write if request.length() % SECTOR != 0 => {
+                Err(malformed("the data is not a number of sectors"))
+            }
+            _ => Ok(request),
+        }
+    }
+}
+
+impl Operation {
+    /// Chooses the data of the operation's direction, of which there must be some, and demands that
+    /// there is none of the other.
+    fn data(
+        self,
+        readable: Vec<Buffer>,
+        writable: Vec<Buffer>,
+    ) -> Result<Vec<Buffer>, &'static str> {
+        match (self, readable.is_empty(), writable.is_empty()) {
+            (Self::Read | Self::GetId, true, false) => Ok(writable),
+            (Self::Write, false, true) => Ok(readable),
+            (Self::Flush, true, true) => Ok(Vec::new()),
+            (Self::Unknown(_), ..) => Ok(writable),
+            (Self::Read, ..) => Err("a read has no place for data, or data of its own"),
+            (Self::Write, ..) => Err("a write has no data, or a place for some"),
+            (Self::Flush, ..) => Err("a flush has data"),
+            (Self::GetId, ..) => Err("a question for the serial number has no place for it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use virtio_bindings::virtio_ring::{VRING_DESC_F_NEXT, VRING_DESC_F_WRITE};
+
+    const HEADER_AT: u64 = 0x100;
+    const NEXT: u16 = VRING_DESC_F_NEXT as u16;
+    const WRITE: u16 = VRING_DESC_F_WRITE as u16;
+
+    /// Parses a chain of `(length, writable)`, each at 0x1000 times its number.
+    fn parse(kind: u32, chain: &[(u32, bool)]) -> Result<Request, Malformed> {
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x10000)]).unwrap();
+        memory
+            .write_obj(kind.to_le(), GuestAddress(HEADER_AT))
+            .unwrap();
+        memory
+            .write_obj(9_u64.to_le(), GuestAddress(HEADER_AT + 8))
+            .unwrap();
+        let last = chain.len().saturating_sub(1);
+        let descriptors = chain.iter().enumerate().map(|(n, (length, writable))| {
+            let address = if n == 0 { HEADER_AT } else { 0x1000 * n as u64 };
+            let next = if n < last { NEXT } else { 0 };
+            let write = if *writable { WRITE } else { 0 };
+            Descriptor::new(address, *length, next | write, n as u16 + 1)
+        });
+        Request::parse(&memory, descriptors)
+    }
+
+    fn reason(kind: u32, chain: &[(u32, bool)]) -> &'static str {
+        parse(kind, chain).unwrap_err().reason
+    }
+
+    #[test]
+    fn a_read_has_header_data_status() {
+        let request = parse(
+            VIRTIO_BLK_T_IN,
+            &[(16, false), (512, true), (4096, true), (1, true)],
+        )
+        .unwrap();
+        assert_eq!(request.operation, Operation::Read);
+        assert_eq!((request.sector, request.length()), (9, 4608));
+        assert_eq!(request.data[1].address, GuestAddress(0x2000));
+        assert_eq!(request.status, GuestAddress(0x3000));
+    }
+
+    #[test]
+    fn a_write_has_its_data_in_front() {
+        let request = parse(VIRTIO_BLK_T_OUT, &[(16, false), (512, false), (1, true)]).unwrap();
+        assert_eq!(request.operation, Operation::Write);
+        assert_eq!(request.data.len(), 1);
+    }
+
+    #[test]
+    fn a_flush_is_two_descriptors() {
+        let request = parse(VIRTIO_BLK_T_FLUSH, &[(16, false), (1, true)]).unwrap();
+        assert_eq!(request.operation, Operation::Flush);
+        assert!(
+            reason(VIRTIO_BLK_T_FLUSH, &[(16, false), (8, false), (1, true)]).contains("flush")
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_mistake() {
+        let request = parse(11, &[(16, false), (16, false), (1, true)]).unwrap();
+        assert_eq!(request.operation, Operation::Unknown(11));
+    }
+
+    #[test]
+    fn mistakes_are_told_apart() {
+        let read = VIRTIO_BLK_T_IN;
+        for (chain, word) in [
+            (vec![], "no end"),
+            (vec![(16, false)], "status byte"),
+            (vec![(16, false), (512, true), (2, true)], "status byte"),
+            (vec![(8, false), (512, true), (1, true)], "header"),
+            (vec![(512, true), (1, true)], "header"),
+            (vec![(16, false), (1, true)], "no place"),
+            (
+                vec![(16, false), (512, false), (1, true)],
+                "data of its own",
+            ),
+            (vec![(16, false), (100, true), (1, true)], "sectors"),
+            (
+                vec![(16, false), (0, true), (512, true), (1, true)],
+                "empty",
+            ),
+            (vec![(16, false), (512, true), (1, false)], "follows"),
+        ] {
+            let found = reason(read, &chain);
+            assert!(found.contains(word), "{chain:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_keeps_its_place_for_the_status() {
+        let chain = [(8, false), (512, true), (1, true)];
+        let status = parse(VIRTIO_BLK_T_IN, &chain).unwrap_err().status;
+        assert_eq!(status, Some(GuestAddress(0x2000)));
+        assert_eq!(
+            parse(VIRTIO_BLK_T_IN, &[(16, false)]).unwrap_err().status,
+            None
+        );
+    }
+
+    #[test]
+    fn a_chain_that_breaks_off_has_no_status() {
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x10000)]).unwrap();
+        let descriptors = [
+            Descriptor::new(HEADER_AT, 16, NEXT, 1),
+            Descriptor::new(0x1000, 1, WRITE | NEXT, 2),
+        ];
+        let error = Request::parse(&memory, descriptors.into_iter()).unwrap_err();
+        assert_eq!((error.reason, error.status), ("the chain has no end", None));
+    }
+}
