@@ -18,6 +18,7 @@ mod queues;
 mod read_only;
 mod ring;
 mod suppression;
+mod top;
 mod wakeups;
 
 use crate::suite::Group;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Group> {
         ring::groups(),
         parameters::groups(),
         partitions::groups(),
+        top::groups(),
     ]
     .into_iter()
     .flatten()
