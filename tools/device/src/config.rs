@@ -35,7 +35,7 @@ pub fn features(options: &Options) -> u64 {
         bits.push(VIRTIO_RING_F_INDIRECT_DESC);
     }
     bits.into_iter()
-        .fold(0, |features, bit| features | 1 << bit)
+        .fold(0, |features, bit| features | (1 << bit))
 }
 
 /// The configuration space of a disk of `size` bytes.

@@ -34,7 +34,7 @@ pub fn publish(
     let index = queue.next_used();
     let slot = u64::from(index % queue.size());
     let element = place(queue.used_ring(), HEAD + slot * USED_ELEMENT)?;
-    let bytes = (u64::from(length) << 32 | u64::from(head)).to_le();
+    let bytes = ((u64::from(length) << 32) | u64::from(head)).to_le();
     memory
         .write_obj(bytes, element)
         .map_err(Error::GuestMemory)?;
