@@ -2,7 +2,9 @@
 
 //! What a queue has done.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::iter::Sum;
+use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
@@ -15,7 +17,7 @@ macro_rules! counters {
         }
 
         /// The counts at one moment.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
         }
@@ -29,6 +31,12 @@ macro_rules! counters {
             /// Sets all to zero.
             pub fn reset(&self) {
                 $(self.$name.reset();)*
+            }
+        }
+
+        impl Snapshot {
+            fn combine(self, other: Self, of: impl Fn(u64, u64) -> u64) -> Self {
+                Self { $($name: of(self.$name, other.$name),)* }
             }
         }
     };
@@ -68,6 +76,36 @@ counters! {
     suppressed,
     /// Most requests that were on their way at a time.
     largest_backlog,
+}
+
+impl Add for Snapshot {
+    type Output = Self;
+
+    /// Two queues together.
+    fn add(self, other: Self) -> Self {
+        Self {
+            largest_backlog: self.largest_backlog.max(other.largest_backlog),
+            ..self.combine(other, u64::saturating_add)
+        }
+    }
+}
+
+impl Sum for Snapshot {
+    fn sum<I: Iterator<Item = Self>>(queues: I) -> Self {
+        queues.fold(Self::default(), Add::add)
+    }
+}
+
+impl Sub for Snapshot {
+    type Output = Self;
+
+    /// What was added since `earlier`; the largest backlog stays the later one.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            largest_backlog: self.largest_backlog,
+            ..self.combine(earlier, u64::saturating_sub)
+        }
+    }
 }
 
 /// One count.
@@ -116,5 +154,17 @@ mod tests {
         assert_eq!(snapshot.largest_backlog, 7);
         counters.reset();
         assert_eq!(counters.snapshot(), Snapshot::default());
+    }
+
+    #[test]
+    fn queues_add_up_and_times_subtract() {
+        let one = Snapshot {
+            signals: 3,
+            largest_backlog: 9,
+            ..Snapshot::default()
+        };
+        let two: Snapshot = [one, one].into_iter().sum();
+        assert_eq!((two.signals, two.largest_backlog), (6, 9));
+        assert_eq!(two - one, one);
     }
 }

@@ -25,3 +25,6 @@ pub mod signal;
 pub mod storage;
 pub mod wait;
 pub mod worker;
+
+pub use counters::Snapshot;
+pub use policy::{Order, Policy, Signal, Wait};

@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// Longest time that can be asked for, in microseconds: ten minutes.
 pub const MAX_MICROS: u64 = 600_000_000;
 
-/// All that can be changed while a guest is at work.
+/// All that can be changed while a guest is at work; the default holds nothing back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Policy {
     /// A queue's requests end one after the other, each this many microseconds after the one

@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Boots a guest with one disk, runs a script in it and prints what it wrote:
-//! `cargo run --example guest -- [--mmio] [--smp=N] 'lsblk; uname -a'`.
+//! `cargo run --example guest -- [--mmio] [--device] [--smp=N] 'lsblk; uname -a'`.
 
 use anyhow::Result;
 use std::time::Duration;
-use vm::{Backend, Disk, Transport, Vm};
+use vm::{Backend, DeviceConfig, Disk, Transport, Vm};
 
 fn main() -> Result<()> {
-    let mut disk = Disk::new("disk", Backend::null(1 << 30));
+    let mut transport = Transport::Pci;
+    let mut backend = Backend::null(1 << 30);
     let mut vcpus = 1;
     let mut script = String::new();
     for argument in std::env::args().skip(1) {
         match argument.strip_prefix("--smp=") {
             Some(number) => vcpus = number.parse()?,
-            None if argument == "--mmio" => disk = disk.transport(Transport::Mmio),
+            None if argument == "--mmio" => transport = Transport::Mmio,
+            None if argument == "--device" => {
+                backend = Backend::device(DeviceConfig::null(1 << 30));
+            }
             None => script = argument,
         }
     }
+    let disk = Disk::new("disk", backend).transport(transport);
     let vm = Vm::builder().vcpus(vcpus).disk(disk).boot()?;
     eprintln!(
         "Booted in {:.1} s under {}.",

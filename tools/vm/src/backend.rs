@@ -2,6 +2,7 @@
 
 //! What holds a disk's content.
 
+use crate::device_config::DeviceConfig;
 use anyhow::{Context, Result};
 use rustix::fs::{memfd_create, MemfdFlags};
 use serde_json::{json, Value};
@@ -27,6 +28,8 @@ pub enum Backend {
     File(PathBuf),
     /// Any block driver, as an argument of QEMU's blockdev-add without `node-name`.
     Blockdev(Value),
+    /// A process of its own, the programmable device.
+    Device(DeviceConfig),
 }
 
 impl Backend {
@@ -48,9 +51,14 @@ impl Backend {
         Self::File(path.into())
     }
 
-    /// The argument of blockdev-add without a name, with the descriptor that it refers to as
-    /// `fdset`.
-    pub(crate) fn blockdev(&self, fdset: usize) -> Result<(Value, Option<OwnedFd>)> {
+    /// The programmable device.
+    pub fn device(config: DeviceConfig) -> Self {
+        Self::Device(config)
+    }
+
+    /// The argument of blockdev-add without a name, if QEMU itself holds the content, with the
+    /// descriptor that it refers to as `fdset`.
+    pub(crate) fn blockdev(&self, fdset: usize) -> Result<Option<(Value, Option<OwnedFd>)>> {
         let mut memory = None;
         let blockdev = match self {
             Self::Null { size, read_zeroes } => {
@@ -66,7 +74,8 @@ impl Backend {
             }
             Self::File(path) => json!({"driver": "file", "filename": path, "discard": "unmap"}),
             Self::Blockdev(blockdev) => blockdev.clone(),
+            Self::Device(_) => return Ok(None),
         };
-        Ok((blockdev, memory))
+        Ok(Some((blockdev, memory)))
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::accel::Chosen;
 use crate::builder::VmBuilder;
+use crate::devices::Devices;
 use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::tsc;
@@ -31,6 +32,7 @@ impl VmBuilder {
         chosen: &Chosen,
         console: &Path,
         sockets: Sockets,
+        devices: &Devices,
     ) -> Result<CommandLine> {
         let mut line = CommandLine::default();
         line.add([
@@ -85,7 +87,7 @@ impl VmBuilder {
             "-device",
             &format!("virtserialport,chardev=agent,name={}", agent::PORT),
         ]);
-        self.add_disks(&mut line)?;
+        self.add_disks(&mut line, devices)?;
         line.arguments.extend(self.qemu_arguments.iter().cloned());
         Ok(line)
     }
@@ -115,15 +117,21 @@ impl VmBuilder {
         )
     }
 
-    fn add_disks(&self, line: &mut CommandLine) -> Result<()> {
+    fn add_disks(&self, line: &mut CommandLine, devices: &Devices) -> Result<()> {
         for (index, disk) in self.disks.iter().enumerate() {
             line.arguments.extend(disk.extra_arguments());
-            let (blockdev, memory) = disk.blockdev(index)?;
-            if let Some(memory) = memory {
-                let fd = line.inherit(memory);
-                line.add(["-add-fd", &format!("fd={fd},set={index}")]);
+            if let Some((blockdev, memory)) = disk.blockdev(index)? {
+                if let Some(memory) = memory {
+                    let fd = line.inherit(memory);
+                    line.add(["-add-fd", &format!("fd={fd},set={index}")]);
+                }
+                line.add(["-blockdev", &blockdev.to_string()]);
             }
-            line.add(["-blockdev", &blockdev.to_string()]);
+            if let Some(device) = devices.get(&disk.id) {
+                let (id, path) = (disk.chardev(), device.socket());
+                let chardev = format!("socket,id={id},path={path},abstract=on");
+                line.add(["-chardev", &chardev]);
+            }
             let device = disk.device(index_in_transport(&self.disks, index))?;
             line.add(["-device", &device.to_string()]);
         }

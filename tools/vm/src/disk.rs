@@ -3,6 +3,7 @@
 //! A virtio-blk disk as the guest sees it.
 
 use crate::backend::Backend;
+use crate::device_config::DeviceConfig;
 use anyhow::{bail, Context, Result};
 use serde_json::{json, Map, Value};
 use std::os::fd::OwnedFd;
@@ -30,9 +31,9 @@ pub enum Transport {
 pub struct Disk {
     pub(crate) id: String,
     pub(crate) transport: Transport,
+    pub(crate) iothread: bool,
+    pub(crate) ioeventfd: Option<bool>,
     backend: Backend,
-    iothread: bool,
-    ioeventfd: Option<bool>,
     properties: Map<String, Value>,
 }
 
@@ -106,56 +107,59 @@ impl Disk {
         &self.properties
     }
 
-    /// Checks what QEMU would refuse with a message that names no remedy.
-    pub fn check(&self) -> Result<()> {
-        let number = |name| self.properties.get(name).and_then(Value::as_u64);
-        if let Some(size) = number("queue-size") {
-            if !size.is_power_of_two() || !(4..=1024).contains(&size) {
-                bail!(
-                    "The queue size {size} of disk {} is not possible. Choose a power of two \
-                     from 4 to 1024.",
-                    self.id
-                );
-            }
-        }
-        if let Some(queues) = number("num-queues") {
-            if !(1..=64).contains(&queues) {
-                bail!(
-                    "The number of queues {queues} of disk {} is not possible. Choose 1 to 64.",
-                    self.id
-                );
-            }
-        }
-        if self.iothread && self.ioeventfd == Some(false) {
-            bail!(
-                "Disk {} cannot have an iothread without ioeventfd: kicks reach an iothread only \
-                 through an eventfd. Leave one of the two options out.",
-                self.id
-            );
-        }
-        Ok(())
-    }
-
     /// The name of QEMU's block node, for commands such as `block_resize`.
     pub fn node(&self) -> String {
         format!("node-{}", self.id)
     }
 
-    /// The argument of blockdev-add, with the descriptor that it refers to as `fdset`.
-    pub(crate) fn blockdev(&self, fdset: usize) -> Result<(Value, Option<OwnedFd>)> {
-        let (mut blockdev, memory) = self
+    /// The argument of blockdev-add, if QEMU itself holds the content, with the descriptor that it
+    /// refers to as `fdset`.
+    pub(crate) fn blockdev(&self, fdset: usize) -> Result<Option<(Value, Option<OwnedFd>)>> {
+        let blockdev = self
             .backend
             .blockdev(fdset)
             .with_context(|| format!("cannot make disk {}", self.id))?;
-        blockdev["node-name"] = json!(self.node());
-        Ok((blockdev, memory))
+        Ok(blockdev.map(|(mut blockdev, memory)| {
+            blockdev["node-name"] = json!(self.node());
+            (blockdev, memory)
+        }))
+    }
+
+    /// What the programmable device is, if it holds the content.
+    pub(crate) fn device_config(&self) -> Option<&DeviceConfig> {
+        match &self.backend {
+            Backend::Device(config) => Some(config),
+            _ => None,
+        }
+    }
+
+    /// The name of QEMU's connection to the programmable device.
+    pub(crate) fn chardev(&self) -> String {
+        format!("chardev-{}", self.id)
     }
 
     /// The argument of device_add for the disk number `index` of its transport.
     pub(crate) fn device(&self, index: usize) -> Result<Value> {
-        let mut device = self.properties.clone();
+        let mut device = match self.device_config() {
+            Some(config) => {
+                let mut device = config.front_end.properties(&self.properties);
+                let driver = config.front_end.driver(self.transport);
+                device.insert("driver".into(), json!(driver));
+                device.insert("chardev".into(), json!(self.chardev()));
+                device
+            }
+            None => {
+                let mut device = self.properties.clone();
+                let driver = match self.transport {
+                    Transport::Pci => "virtio-blk-pci",
+                    Transport::Mmio => "virtio-blk-device",
+                };
+                device.insert("driver".into(), json!(driver));
+                device.insert("drive".into(), json!(self.node()));
+                device
+            }
+        };
         device.insert("id".into(), json!(self.id));
-        device.insert("drive".into(), json!(self.node()));
         if self.iothread {
             device.insert("iothread".into(), json!(self.iothread_id()));
         }
@@ -164,7 +168,6 @@ impl Disk {
                 if index >= SLOTS {
                     bail!("The guest has more than {SLOTS} virtio-pci disks. Use fewer.");
                 }
-                device.insert("driver".into(), json!("virtio-blk-pci"));
                 device.insert("addr".into(), json!(format!("{:#x}", FIRST_SLOT + index)));
                 if let Some(used) = self.ioeventfd {
                     device.insert("ioeventfd".into(), json!(used));
@@ -176,7 +179,6 @@ impl Disk {
                         "The guest has more than {MMIO_TRANSPORTS} virtio-mmio disks. Use fewer."
                     );
                 }
-                device.insert("driver".into(), json!("virtio-blk-device"));
                 device.insert("bus".into(), json!(format!("virtio-mmio-bus.{index}")));
             }
         }
@@ -224,33 +226,6 @@ impl Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bad_values_are_named_with_their_range() {
-        for (disk, words) in [
-            (
-                Disk::new("d", Backend::null(1)).queue_size(2),
-                ["2", "4 to 1024"],
-            ),
-            (
-                Disk::new("d", Backend::null(1)).queue_size(48),
-                ["48", "power of two"],
-            ),
-            (
-                Disk::new("d", Backend::null(1)).num_queues(0),
-                ["0", "1 to 64"],
-            ),
-            (
-                Disk::new("d", Backend::null(1))
-                    .iothread(true)
-                    .ioeventfd(false),
-                ["iothread", "Leave one"],
-            ),
-        ] {
-            let message = disk.check().unwrap_err().to_string();
-            assert!(words.iter().all(|word| message.contains(word)), "{message}");
-        }
-    }
 
     #[test]
     fn options_become_properties() {

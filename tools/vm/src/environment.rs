@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// File name of the agent's program.
 const AGENT: &str = "vbr-agent";
 
+/// File name of the programmable device.
+const DEVICE: &str = "vbr-device";
+
 /// The places that the guest is made from.
 #[derive(Debug, Clone)]
 pub struct Environment {
@@ -38,7 +41,7 @@ impl Environment {
             module: path("VBR_MODULE")?,
             cache: path("VBR_CACHE")?,
             results: path("VBR_RESULTS")?,
-            agent: find_agent()?,
+            agent: find_program(AGENT)?,
         };
         let modules = environment
             .sysroot
@@ -53,6 +56,11 @@ impl Environment {
             }
         }
         Ok(environment)
+    }
+
+    /// The programmable device, which needs to be built only if it is used.
+    pub(crate) fn device(&self) -> Result<PathBuf> {
+        find_program(DEVICE)
     }
 }
 
@@ -73,7 +81,7 @@ fn path(name: &str) -> Result<PathBuf> {
 }
 
 /// Looks beside this program, and above it because test programs lie in a folder of their own.
-fn find_agent() -> Result<PathBuf> {
+fn find_program(name: &str) -> Result<PathBuf> {
     let program = env::current_exe().context("cannot find this program's own path")?;
     let target = env::var_os("CARGO_TARGET_DIR")
         .map(PathBuf::from)
@@ -81,9 +89,7 @@ fn find_agent() -> Result<PathBuf> {
     let beside = program.ancestors().skip(1).take(2).map(Path::to_path_buf);
     beside
         .chain([target.join("release"), target.join("debug")])
-        .map(|folder| folder.join(AGENT))
+        .map(|folder| folder.join(name))
         .find(|candidate| candidate.is_file())
-        .with_context(|| {
-            format!("The guest's agent, {AGENT}, is not built. Build it with `make tools`.")
-        })
+        .with_context(|| format!("The program {name} is not built. Build it with `make tools`."))
 }

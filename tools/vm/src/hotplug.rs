@@ -25,17 +25,33 @@ impl Vm {
                 disk.id
             );
         }
-        let (blockdev, memory) = disk.blockdev(disks.len())?;
-        if memory.is_some() {
+        let blockdev = disk.blockdev(disks.len())?;
+        if matches!(blockdev, Some((_, Some(_)))) {
             bail!(
                 "Disk {} cannot be plugged in: QEMU gets RAM disks at its start.",
                 disk.id
             );
         }
+        if let Some((blockdev, _)) = blockdev {
+            self.monitor().execute("blockdev-add", blockdev)?;
+        }
+        self.devices()
+            .start(self.environment(), self.run_dir(), &disk)?;
+        if let Some(device) = self.devices().get(&disk.id) {
+            let address = json!({"type": "unix", "data": {
+                "path": device.socket(),
+                "abstract": true,
+            }});
+            let socket = json!({"addr": address, "server": false});
+            let chardev = json!({
+                "id": disk.chardev(),
+                "backend": {"type": "socket", "data": socket},
+            });
+            self.monitor().execute("chardev-add", chardev)?;
+        }
         disks.push(disk);
         let index = disks.len() - 1;
         let device = disks[index].device(index_in_transport(&disks, index))?;
-        self.monitor().execute("blockdev-add", blockdev)?;
         self.monitor().execute("device_add", device)?;
         Ok(())
     }
@@ -45,8 +61,14 @@ impl Vm {
         let (disk, _) = self.find_disk(id)?;
         self.monitor().execute("device_del", json!({"id": id}))?;
         while self.monitor().wait_for_event("DEVICE_DELETED")?["device"] != id {}
-        self.monitor()
-            .execute("blockdev-del", json!({"node-name": disk.node()}))?;
+        if disk.device_config().is_some() {
+            self.monitor()
+                .execute("chardev-remove", json!({"id": disk.chardev()}))?;
+            self.devices().remove(id);
+        } else {
+            self.monitor()
+                .execute("blockdev-del", json!({"node-name": disk.node()}))?;
+        }
         Ok(())
     }
 }

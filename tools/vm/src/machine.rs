@@ -7,6 +7,7 @@ use crate::agent_client::{AgentClient, Output, Pending};
 use crate::builder::VmBuilder;
 use crate::command_line::{index_in_transport, Sockets};
 use crate::console::{Console, Trouble};
+use crate::devices::Devices;
 use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::process::Supervised;
@@ -41,6 +42,7 @@ pub struct Vm {
     agent: AgentClient,
     console: Arc<Console>,
     disks: Mutex<Vec<Disk>>,
+    devices: Devices,
     chosen: Chosen,
     environment: Environment,
     boot_time: Duration,
@@ -82,7 +84,12 @@ impl Vm {
             root,
             job,
         };
-        let line = builder.command_line(&environment, &chosen, console.path(), sockets)?;
+        let devices = Devices::default();
+        for disk in &builder.disks {
+            devices.start(&environment, &run_dir, disk)?;
+        }
+        let line =
+            builder.command_line(&environment, &chosen, console.path(), sockets, &devices)?;
         let command_line = line.to_string();
         let mut command = line.into_command()?;
         let errors = run_dir.job().with_file_name("qemu.log");
@@ -119,6 +126,7 @@ impl Vm {
             agent,
             console: Arc::new(console),
             disks: Mutex::new(builder.disks),
+            devices,
             chosen,
             environment,
             boot_time: started.elapsed(),
@@ -203,6 +211,16 @@ impl Vm {
     /// What the guest was made from.
     pub fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// The folder of this guest.
+    pub(crate) fn run_dir(&self) -> &RunDir {
+        &self.run_dir
+    }
+
+    /// The programmable devices.
+    pub(crate) fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     /// QEMU's command line, for the record.

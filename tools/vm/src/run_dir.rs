@@ -54,6 +54,11 @@ impl RunDir {
     pub fn console(&self) -> PathBuf {
         self.folder.path().join("console.log")
     }
+
+    /// Where the programmable device of the disk called `id` writes what it has to say.
+    pub fn device_log(&self, id: &str) -> PathBuf {
+        self.folder.path().join(format!("device-{id}.log"))
+    }
 }
 
 fn try_lock(folder: &Path) -> rustix::io::Result<OwnedFd> {

@@ -3,14 +3,13 @@
 //! Shares folders with the guest: one virtiofsd process a folder.
 
 use crate::process::Supervised;
+use crate::socket::listen;
 use anyhow::{Context, Result};
 use command_fds::{CommandFdExt, FdMapping};
 use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where Debian's package puts the daemon; it is in no PATH.
 const VIRTIOFSD: &str = "/usr/libexec/virtiofsd";
@@ -49,20 +48,4 @@ pub fn share(folder: &Path, access: Access) -> Result<(Supervised, OwnedFd)> {
     let daemon = Supervised::spawn(command)?;
     let socket = UnixStream::connect_addr(&address).context("cannot connect to virtiofsd")?;
     Ok((daemon, socket.into()))
-}
-
-/// An abstract address leaves no file behind and has no short limit on its folder's length.
-fn listen() -> Result<(UnixListener, SocketAddr)> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("virtio_blk_rs-{}-{number}", std::process::id());
-        let address = SocketAddr::from_abstract_name(name)?;
-        match UnixListener::bind_addr(&address) {
-            Ok(listener) => return Ok((listener, address)),
-            // A program in another PID namespace may have the same number.
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
-            Err(error) => return Err(error).context("cannot create a socket for virtiofsd"),
-        }
-    }
 }
