@@ -10,7 +10,8 @@
 //! The load is the depth: the most requests that recent passes found in flight. Below
 //! [`Coalesce::min_in_flight`], and while an urgent request is in flight, nothing waits. The depth
 //! follows a rise at once and loses a sixteenth at each pass after a fall, so that a few short
-//! passes in the middle of a load change nothing: that is the hysteresis.
+//! passes in the middle of a load change nothing: that is the hysteresis. A signal that comes as it
+//! was asked for is no fall: it says nothing of what more could have been in flight.
 //!
 //! # Adaptation
 //!
@@ -79,6 +80,8 @@ pub struct Load {
     pub in_flight: u32,
     /// One of them must not wait.
     pub urgent: bool,
+    /// The pass is the device's signal, not the timer's: what was waited for has come.
+    pub signalled: bool,
 }
 
 /// How long the next signal may wait.
@@ -106,12 +109,18 @@ pub struct Found {
 pub struct Policy {
     depth: u32,
     usecs: u32,
+    /// The last pass left a wait behind.
+    waits: bool,
 }
 
 impl Policy {
     /// A policy that has seen nothing yet.
     pub const fn new() -> Self {
-        Self { depth: 0, usecs: 0 }
+        Self {
+            depth: 0,
+            usecs: 0,
+            waits: false,
+        }
     }
 
     /// The depth: requests.
@@ -122,8 +131,12 @@ impl Policy {
     /// How long the signal after this pass may wait; [`None`] if it may not.
     #[inline]
     pub fn wait(&mut self, settings: &Coalesce, load: Load) -> Option<Wait> {
-        let fallen = self.depth - self.depth.div_ceil(16);
+        let fallen = match load.signalled && self.waits {
+            true => self.depth,
+            false => self.depth - self.depth.div_ceil(16),
+        };
         self.depth = load.in_flight.max(fallen);
+        self.waits = false;
         if load.urgent || self.depth < settings.min_in_flight.max(2) {
             return None;
         }
@@ -144,6 +157,7 @@ impl Policy {
             reqs => reqs.min(most),
         };
         self.usecs = usecs;
+        self.waits = true;
         Some(Wait {
             reqs: u16::try_from(reqs).unwrap_or(u16::MAX),
             usecs,

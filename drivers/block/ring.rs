@@ -219,6 +219,7 @@ impl Ring {
         let load = Load {
             in_flight: self.in_flight,
             urgent: self.urgent > 0,
+            signalled: source == Source::Interrupt,
         };
         let wait = self.policy.wait(&coalesce, load);
         plan.rearm = match wait {
