@@ -2,7 +2,7 @@
 
 //! The coalescing of interrupts: how many completions, and how long, the next signal may wait for.
 //!
-//! The knobs bound the wait; the load decides. [`Policy::wait`] is asked at the start of a pass,
+//! The knobs bound the wait; the load decides. [`Policy::plan`] is asked at the start of a pass,
 //! [`Policy::learn`] is told what the pass found.
 //!
 //! # Nothing waits for long at low depth
@@ -23,12 +23,15 @@
 //!
 //! This file is pure: it imports nothing but `core`, so that it is tested on the host as it is.
 
+use super::completion::{Plan, Rearm};
 use super::named::named;
+use super::suppress::Suppress;
 
 /// The longest wait of the adaptive mode if the user sets no bound, in microseconds.
 pub const ADAPTIVE_USECS: u32 = 2000;
 
-/// The shortest wait, in microseconds: a shorter one costs more than it saves.
+/// The shortest wait of the adaptive mode, in microseconds, unless the user's bound is shorter: a
+/// shorter one costs more than it saves.
 pub const MIN_USECS: u32 = 20;
 
 named! {
@@ -45,6 +48,16 @@ named! {
     }
 }
 
+impl Method {
+    /// The method on a ring that can ask for a signal at any buffer, or not.
+    pub const fn on(self, can_count: bool) -> Self {
+        match self {
+            Self::Event if can_count => Self::Event,
+            _ => Self::Timer,
+        }
+    }
+}
+
 /// The settings of coalescing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalesce {
@@ -52,6 +65,8 @@ pub struct Coalesce {
     pub usecs: u32,
     /// The completions that end a wait; 0: only time does.
     pub reqs: u32,
+    /// How a wait is put to the device.
+    pub method: Method,
     /// Below so many requests in flight nothing waits.
     pub min_in_flight: u32,
     /// The wait follows the load, within the bounds of the others.
@@ -128,36 +143,53 @@ impl Policy {
         self.depth
     }
 
-    /// How long the signal after this pass may wait; [`None`] if it may not.
+    /// What a pass does, and how long the signal after it may wait; [`None`] if it may not.
+    /// `can_count` tells whether the ring can ask for a signal at any buffer.
     #[inline]
-    pub fn wait(&mut self, settings: &Coalesce, load: Load) -> Option<Wait> {
+    pub fn plan(
+        &mut self,
+        suppress: Suppress,
+        settings: &Coalesce,
+        load: Load,
+        can_count: bool,
+    ) -> (Plan, Option<Wait>) {
+        let plan = suppress.plan();
+        if !settings.is_on() {
+            return (plan, None);
+        }
+        let wait = self.wait(settings, load);
+        let rearm = match (wait, settings.method.on(can_count)) {
+            (None, _) => Rearm::Next,
+            (Some(wait), Method::Event) => Rearm::Ahead(wait.reqs),
+            (Some(_), _) => Rearm::Timer,
+        };
+        (Plan { rearm, ..plan }, wait)
+    }
+
+    #[inline]
+    fn wait(&mut self, settings: &Coalesce, load: Load) -> Option<Wait> {
         let fallen = match load.signalled && self.waits {
             true => self.depth,
             false => self.depth - self.depth.div_ceil(16),
         };
         self.depth = load.in_flight.max(fallen);
-        self.waits = false;
-        if load.urgent || self.depth < settings.min_in_flight.max(2) {
+        self.waits = !load.urgent && self.depth >= settings.min_in_flight.max(2);
+        if !self.waits {
             return None;
         }
-        let usecs = if settings.adaptive {
-            self.usecs
-                .clamp(MIN_USECS, settings.max_usecs().max(MIN_USECS))
-        } else {
-            settings.usecs
-        };
         // More than what is in flight would never come.
-        let most = if settings.adaptive {
-            self.depth - self.depth / 4
+        let (usecs, most) = if settings.adaptive {
+            let max = settings.max_usecs();
+            let usecs = self.usecs.clamp(MIN_USECS.min(max), max);
+            (usecs, self.depth - self.depth / 4)
         } else {
-            self.depth
+            (settings.usecs, self.depth)
         };
+        self.usecs = usecs;
         let reqs = match settings.reqs {
             0 => most,
             reqs => reqs.min(most),
         };
-        self.usecs = usecs;
-        self.waits = true;
         Some(Wait {
             reqs: u16::try_from(reqs).unwrap_or(u16::MAX),
             usecs,

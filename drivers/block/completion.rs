@@ -83,6 +83,14 @@ pub struct Plan {
     pub rearm: Rearm,
 }
 
+impl Plan {
+    /// The plan of a queue that is polled and has no signal.
+    pub const POLL: Self = Self {
+        disable: true,
+        rearm: Rearm::Never,
+    };
+}
+
 /// Why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

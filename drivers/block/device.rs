@@ -116,8 +116,9 @@ impl BlockDevice {
         ] {
             writeln!(f, "{name} {}", u32::from(self.device.has_transport(bit)))?;
         }
-        let method = self.queues.first().map_or("none", |queue| queue.method());
-        writeln!(f, "method_in_use {method}")
+        let can_count = self.queues.first().is_some_and(|queue| queue.can_count());
+        let method = self.settings().coalesce_method.on(can_count);
+        writeln!(f, "method_in_use {}", method.name())
     }
 
     fn is_broken(&self) -> bool {

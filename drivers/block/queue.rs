@@ -230,9 +230,9 @@ impl Queue {
         self.ring.lock().coalescing().0
     }
 
-    /// How a wait is put to the device, by name.
-    pub(crate) fn method(&self) -> &'static str {
-        self.ring.lock().method().name()
+    /// Whether the queue can ask for a signal at any buffer.
+    pub(crate) fn can_count(&self) -> bool {
+        self.ring.lock().can_count()
     }
 }
 

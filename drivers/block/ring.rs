@@ -4,7 +4,7 @@
 //! protocol and coalescing.
 
 use crate::{
-    coalesce::{Found, Load, Method, Policy, Wait},
+    coalesce::{Found, Load, Policy, Wait},
     completion::{self, End, Handler, Plan, Rearm},
     device::BlockDriver,
     history::History,
@@ -95,12 +95,10 @@ impl Ring {
         (self.history, self.policy.depth())
     }
 
-    /// How a wait is put to the device.
-    pub(crate) fn method(&self) -> Method {
-        match (self.settings.coalesce_method, &self.vq) {
-            (Method::Event, Some(vq)) if vq.has_used_event() => Method::Event,
-            _ => Method::Timer,
-        }
+    /// Whether a signal can be asked for at any buffer.
+    #[inline]
+    pub(crate) fn can_count(&self) -> bool {
+        self.vq.as_ref().is_some_and(Virtqueue::has_used_event)
     }
 
     /// Adds a request to the ring.
@@ -204,37 +202,26 @@ impl Ring {
     /// What a pass does, and how long the signal after it may wait.
     #[inline]
     fn plan(&mut self, source: Source) -> (Plan, Option<Wait>) {
-        let mut plan = match source {
-            Source::Rearm => Suppress::Loop.plan(),
-            Source::Poll => Plan {
-                disable: true,
-                rearm: Rearm::Never,
-            },
-            _ => self.settings.suppress.plan(),
-        };
-        let coalesce = self.settings.coalesce();
-        if !coalesce.is_on() || matches!(source, Source::Rearm | Source::Poll) {
-            return (plan, None);
+        match source {
+            Source::Rearm => return (Suppress::Loop.plan(), None),
+            Source::Poll => return (Plan::POLL, None),
+            Source::Interrupt | Source::Continuation | Source::Timer { .. } => {}
         }
+        let coalesce = self.settings.coalesce();
         let load = Load {
             in_flight: self.in_flight,
             urgent: self.urgent > 0,
             signalled: source == Source::Interrupt,
         };
-        let wait = self.policy.wait(&coalesce, load);
-        plan.rearm = match wait {
-            None => {
-                self.stats.immediate_bypasses.add(1u32);
-                Rearm::Next
-            }
-            Some(wait) if self.method() == Method::Event => Rearm::Ahead(wait.reqs),
-            Some(_) => Rearm::Timer,
-        };
-        if self
-            .history
-            .note(self.policy.depth(), wait.unwrap_or_default())
-        {
-            self.stats.coalesce_changes.add(1u32);
+        let can_count = self.can_count();
+        let suppress = self.settings.suppress;
+        let (plan, wait) = self.policy.plan(suppress, &coalesce, load, can_count);
+        if coalesce.is_on() {
+            self.stats.immediate_bypasses.add(wait.is_none());
+            let changed = self
+                .history
+                .note(self.policy.depth(), wait.unwrap_or_default());
+            self.stats.coalesce_changes.add(changed);
         }
         (plan, wait)
     }

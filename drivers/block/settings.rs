@@ -161,6 +161,7 @@ impl Settings {
         Coalesce {
             usecs: self.coalesce_usecs.0,
             reqs: self.coalesce_reqs.0,
+            method: self.coalesce_method,
             min_in_flight: self.coalesce_min_inflight.0,
             adaptive: self.coalesce_adaptive.0,
         }
