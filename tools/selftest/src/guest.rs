@@ -57,6 +57,16 @@ pub fn total(vm: &Vm, disk: &str) -> Result<Counters> {
         .fold(Counters::default(), |sum, queue| &sum + queue))
 }
 
+/// Completions of all queues of a disk of which no interrupt has told.
+pub fn missed_interrupts(vm: &Vm, disk: &str) -> Result<u64> {
+    let name = vm.block_device(disk)?;
+    let text = vm.sh(&format!(
+        "awk '/^missed_interrupts /{{ n += $2 }} END {{ print n }}' {DEBUGFS}/{name}/queue*"
+    ))?;
+    let count = text.trim().parse().ok();
+    count.with_context(|| format!("{text:?} is no number of missed interrupts"))
+}
+
 /// The driver's messages while `action` ran.
 pub fn log_of(vm: &Vm, action: impl FnOnce() -> Result<()>) -> Result<Vec<String>> {
     let lines = || -> Result<usize> {

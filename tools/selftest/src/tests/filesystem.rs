@@ -22,11 +22,11 @@ pub fn groups() -> Vec<Group> {
             Ok(Vm::builder().vcpus(2).disk(disk))
         })
         .shared("ext4: make, write, check, bind anew, compare", |lab, vm| {
-            round_trip(lab, vm, "ext4", "mkfs.ext4 -q -F", "e2fsck -f -n")
+            round_trip(lab, vm, DISK, "ext4", "mkfs.ext4 -q -F", "e2fsck -f -n")
         })
         .shared("xfs: make, write, check, bind anew, compare", |lab, vm| {
             vm.sh("modprobe xfs")?;
-            round_trip(lab, vm, "xfs", "mkfs.xfs -q -f", "xfs_repair -n")
+            round_trip(lab, vm, DISK, "xfs", "mkfs.xfs -q -f", "xfs_repair -n")
         });
     let flushes = Group::new("flush")
         .guest(|lab| {
@@ -47,8 +47,15 @@ pub fn groups() -> Vec<Group> {
 }
 
 /// Writes a tree, checks the file system, and reads the tree again through a new disk.
-fn round_trip(lab: &Lab, vm: &Vm, kind: &str, make: &str, check: &str) -> Result<()> {
-    let name = vm.block_device(DISK)?;
+pub(super) fn round_trip(
+    lab: &Lab,
+    vm: &Vm,
+    disk: &str,
+    kind: &str,
+    make: &str,
+    check: &str,
+) -> Result<()> {
+    let name = vm.block_device(disk)?;
     let (files, mib) = lab.scale((100, 16), (2000, 128));
     vm.sh_for(
         secs(300),
@@ -71,7 +78,7 @@ fn round_trip(lab: &Lab, vm: &Vm, kind: &str, make: &str, check: &str) -> Result
         ),
     )?;
     reload(vm, "")?;
-    let name = vm.block_device(DISK)?;
+    let name = vm.block_device(disk)?;
     let count = vm.sh_for(
         secs(300),
         &format!(

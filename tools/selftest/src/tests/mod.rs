@@ -5,6 +5,7 @@
 mod capacity;
 mod counters;
 mod data;
+mod device;
 mod filesystem;
 mod kicks;
 mod life_cycle;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Group> {
         life_cycle::groups(),
         pressure::groups(),
         data::groups(),
+        device::groups(),
         matrix::groups(),
         queues::groups(),
         kicks::groups(),

@@ -3,7 +3,7 @@
 //! No completion is missed, whatever the depth, the ring's features and the kind of interrupt.
 
 use crate::fio;
-use crate::guest::{expect, expect_idle, secs, total, DEBUGFS, MODES};
+use crate::guest::{expect, expect_idle, missed_interrupts, secs, total, MODES};
 use crate::lab::Lab;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
@@ -78,12 +78,7 @@ pub fn groups() -> Vec<Group> {
 /// has to look for it when its time is up; it ends once, and is counted.
 fn lost_interrupt(vm: &Vm, disk: &str) -> Result<()> {
     let name = vm.block_device(disk)?;
-    let missed = || -> Result<u64> {
-        let text = vm.sh(&format!(
-            "awk '/^missed_interrupts /{{ n += $2 }} END {{ print n }}' {DEBUGFS}/{name}/queue*"
-        ))?;
-        Ok(text.trim().parse()?)
-    };
+    let missed = || missed_interrupts(vm, disk);
     let read = format!("dd if=/dev/{name} of=/dev/null bs=4k count=1 iflag=direct status=none");
     expect("the number of interrupts missed before", missed()?, 0)?;
     vm.sh(&format!(
