@@ -23,6 +23,7 @@ use kernel::{
     str::CString,
     sync::{aref::ARef, new_mutex, Arc, Mutex},
 };
+use trace::QueueId;
 use virtio::{transport, Device, Driver, IdTable, Probe};
 
 /// The driver.
@@ -208,7 +209,11 @@ impl Driver for BlockDriver {
         let mut queues = KVec::with_capacity(count.into(), GFP_KERNEL)?;
         for (index, vq) in virtqueues.ready()?.into_iter().enumerate() {
             let polled = index >= with_irq.into();
-            let queue = Queue::new(vq, polled, order, settings, lock.clone());
+            let id = QueueId {
+                device: device.index(),
+                queue: u32::try_from(index).unwrap_or(u32::MAX),
+            };
+            let queue = Queue::new(vq, id, polled, order, settings, lock.clone());
             queues.push(Arc::pin_init(queue, GFP_KERNEL)?, GFP_KERNEL)?;
         }
         let counts = Queues {

@@ -8,16 +8,19 @@
 use crate::histogram::{bucket, TIME_BUCKETS};
 use blk_mq::now_ns;
 use kernel::sync::atomic::{Atomic, Relaxed};
+use trace::QueueId;
 use virtio::Kick;
 
 /// The time of a queue's kicks. They are sent without its lock, so by several CPUs at a time.
 pub(crate) struct Kicks {
+    id: QueueId,
     histogram: [Atomic<u64>; TIME_BUCKETS],
 }
 
 impl Kicks {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(id: QueueId) -> Self {
         Self {
+            id,
             histogram: [const { Atomic::new(0) }; TIME_BUCKETS],
         }
     }
@@ -34,6 +37,7 @@ impl Kicks {
         if let Some(count) = self.histogram.get(bucket(elapsed, TIME_BUCKETS)) {
             count.fetch_add(1, Relaxed);
         }
+        trace::kick(self.id, elapsed);
     }
 
     /// How many kicks took 0 ns, and 2^(k-1) to 2^k - 1 ns.

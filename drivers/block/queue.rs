@@ -34,6 +34,7 @@ use blk_mq::{
     RequestList, Status,
 };
 use kernel::{fmt, prelude::*, sync::Arc};
+use trace::QueueId;
 use virtio::{Reason, Rejected, Virtqueue};
 
 /// How many requests one interrupt completes at most.
@@ -52,16 +53,17 @@ impl Queue {
     /// A queue on the virtqueue `vq`, which has no interrupt if `polled` is set.
     pub(crate) fn new(
         vq: Virtqueue<Token>,
+        id: QueueId,
         polled: bool,
         order: Order,
         settings: Settings,
         device: Arc<DeviceLock>,
     ) -> impl PinInit<Polled<Self>, Error> {
-        let ring = Ring::new(vq, polled, settings);
+        let ring = Ring::new(vq, id, polled, settings);
         Polled::new(try_pin_init!(Self {
             ring <- Locked::new(ring, device),
             order,
-            kicks: Kicks::new(),
+            kicks: Kicks::new(id),
         }? Error))
     }
 

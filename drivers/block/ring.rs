@@ -14,6 +14,7 @@ use crate::{
     values::Hint,
 };
 use blk_mq::{Done, Hctx, Next, Request, RequestList, Started};
+use trace::QueueId;
 use virtio::{Kick, Reason, Rejected, Used, UsedEventHint, Virtqueue};
 
 /// A request on its way to the device.
@@ -21,6 +22,7 @@ pub(crate) type Token = Request<BlockDriver, Started>;
 
 /// The guarded part of a queue.
 pub(crate) struct Ring {
+    id: QueueId,
     /// [`None`] once the device is out of service.
     vq: Option<Virtqueue<Token>>,
     handler: Handler,
@@ -50,8 +52,9 @@ pub(crate) struct Outcome {
 
 impl Ring {
     /// A ring on the virtqueue `vq`, in which nothing is in flight.
-    pub(crate) fn new(vq: Virtqueue<Token>, polled: bool, settings: Settings) -> Self {
+    pub(crate) fn new(vq: Virtqueue<Token>, id: QueueId, polled: bool, settings: Settings) -> Self {
         Self {
+            id,
             vq: Some(vq),
             handler: Handler::new(),
             policy: Policy::new(),
@@ -164,6 +167,9 @@ impl Ring {
         budget: u32,
         done: &mut RequestList<BlockDriver, Done>,
     ) -> Option<Outcome> {
+        if source == Source::Interrupt {
+            trace::queue_interrupt(self.id, self.in_flight);
+        }
         let (plan, wait) = self.plan(source);
         let ring = &mut Callbacks {
             vq: self.vq.as_mut()?,
@@ -179,6 +185,7 @@ impl Ring {
             done.push(request);
         });
         self.stats.count(source, &pass);
+        trace::drain(self.id, pass.drains, pass.completions, self.in_flight);
         if wait.is_some() {
             self.policy.learn(Found {
                 completions: pass.completions,
@@ -188,14 +195,21 @@ impl Ring {
         }
         let restart = self.stopped && pass.completions > 0;
         self.stopped &= !restart;
+        let (reqs, next) = match (pass.end, plan.rearm, wait) {
+            (End::Budget, ..) => (0, Next::Poll),
+            (End::Late, Rearm::Ahead(reqs), Some(wait)) => (reqs, Next::After(wait.usecs)),
+            (End::Late, _, Some(wait)) => (0, Next::After(wait.usecs)),
+            _ => (0, Next::Nothing),
+        };
+        let usecs = match next {
+            Next::After(usecs) => usecs,
+            _ => 0,
+        };
+        trace::rearm(self.id, reqs.into(), usecs);
         Some(Outcome {
             restart,
             batch: self.settings.batch.0,
-            next: match (pass.end, wait) {
-                (End::Budget, _) => Next::Poll,
-                (End::Late, Some(wait)) => Next::After(wait.usecs),
-                _ => Next::Nothing,
-            },
+            next,
         })
     }
 
@@ -218,12 +232,19 @@ impl Ring {
         let (plan, wait) = self.policy.plan(suppress, &coalesce, load, can_count);
         if coalesce.is_on() {
             self.stats.immediate_bypasses.add(wait.is_none());
-            let changed = self
-                .history
-                .note(self.policy.depth(), wait.unwrap_or_default());
-            self.stats.coalesce_changes.add(changed);
+            self.note(wait.unwrap_or_default());
         }
         (plan, wait)
+    }
+
+    /// Notes what coalescing chose.
+    #[inline]
+    fn note(&mut self, wait: Wait) {
+        let depth = self.policy.depth();
+        if self.history.note(depth, wait) {
+            self.stats.coalesce_changes.add(1u32);
+            trace::coalesce_change(self.id, depth, wait.reqs.into(), wait.usecs);
+        }
     }
 }
 

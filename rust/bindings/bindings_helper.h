@@ -17,6 +17,7 @@
 #include <uapi/linux/virtio_ids.h>
 
 #include "helpers.h"
+#include "../trace/events.h"
 
 /* Values of `blk_status_t` and the like are casts that bindgen cannot evaluate. */
 const blk_status_t EXT_CONST_BLK_STS_OK = BLK_STS_OK;

@@ -207,6 +207,12 @@ impl Device {
         found != 0
     }
 
+    /// The number of the device on the bus: the one in `virtio0`.
+    pub fn index(&self) -> u32 {
+        // SAFETY: By the type invariant.
+        unsafe { (*self.as_raw()).index as u32 }
+    }
+
     /// The largest buffer in bytes that the device can be given in one piece.
     /// C function: `virtio_max_dma_size()`.
     pub fn max_dma_size(&self) -> usize {
