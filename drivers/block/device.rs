@@ -5,7 +5,7 @@
 use crate::{
     config, debugfs,
     index::{self, Index, Indices},
-    limits::{self, Limits},
+    limits::{self, Indirect, Limits},
     lock::DeviceLock,
     name::DiskName,
     params,
@@ -24,7 +24,7 @@ use kernel::{
     sync::{aref::ARef, new_mutex, Arc, Mutex},
 };
 use trace::QueueId;
-use virtio::{transport, Device, Driver, IdTable, Probe};
+use virtio::{transport, Device, Driver, IdTable, Probe, Virtqueues};
 
 /// The driver.
 pub(crate) struct BlockDriver;
@@ -53,6 +53,7 @@ pub(crate) struct BlockDevice {
     queues: KVec<Arc<Polled<Queue>>>,
     counts: Queues,
     depth: u32,
+    indirect: Indirect,
     lock: Arc<DeviceLock>,
     #[pin]
     settings: Mutex<Settings>,
@@ -89,6 +90,11 @@ impl BlockDevice {
         self.depth
     }
 
+    /// What was wanted of indirect descriptors when the disk was bound.
+    pub(crate) fn indirect(&self) -> Indirect {
+        self.indirect
+    }
+
     /// The settings. Process context.
     pub(crate) fn settings(&self) -> Settings {
         *self.settings.lock()
@@ -110,6 +116,7 @@ impl BlockDevice {
         writeln!(f, "poll_queues {}", self.counts.polled)?;
         writeln!(f, "num_request_queues {}", self.counts.count())?;
         writeln!(f, "queue_depth {}", self.depth)?;
+        writeln!(f, "indirect {}", self.indirect.name())?;
         for (name, bit) in [
             ("event_idx", transport::EVENT_IDX),
             ("packed", transport::RING_PACKED),
@@ -152,6 +159,13 @@ impl AsRef<device::Device> for BlockDevice {
     }
 }
 
+fn ring_of(virtqueues: &Virtqueues) -> limits::Ring {
+    limits::Ring {
+        size: virtqueues.ring_size(),
+        indirect: virtqueues.is_indirect(),
+    }
+}
+
 impl Driver for BlockDriver {
     type Features = config::Features;
     type Shared = Shared;
@@ -172,17 +186,23 @@ impl Driver for BlockDriver {
         let count = u16::try_from(blk_mq::num_possible_queues(max)).unwrap_or(u16::MAX);
         let polled = limits::poll_queues(count, params::POLL_QUEUES.get().0);
         let with_irq = count.saturating_sub(polled);
-        let virtqueues = probe.find_vqs(count, with_irq, |index| {
-            if index < with_irq {
-                CString::try_from_fmt(fmt!("req.{index}"))
-            } else {
-                CString::try_from_fmt(fmt!("req_poll.{}", index.saturating_sub(with_irq)))
-            }
-        })?;
-        let ring = limits::Ring {
-            size: virtqueues.ring_size(),
-            indirect: virtqueues.is_indirect(),
+        let find_vqs = || {
+            probe.find_vqs(count, with_irq, |index| {
+                if index < with_irq {
+                    CString::try_from_fmt(fmt!("req.{index}"))
+                } else {
+                    CString::try_from_fmt(fmt!("req_poll.{}", index.saturating_sub(with_irq)))
+                }
+            })
         };
+        let indirect = params::INDIRECT.get();
+        let mut virtqueues = find_vqs()?;
+        // Only now that they are found is the depth of their rings known.
+        if virtqueues.is_indirect() && !indirect.is_wanted(ring_of(&virtqueues)) {
+            probe.forgo(virtqueues, transport::INDIRECT_DESC)?;
+            virtqueues = find_vqs()?;
+        }
+        let ring = ring_of(&virtqueues);
         let machine = limits::Machine {
             max_dma_size: device.max_dma_size(),
             max_block_size: blk_mq::Limits::MAX_BLOCK_SIZE,
@@ -226,6 +246,7 @@ impl Driver for BlockDriver {
                 queues,
                 counts,
                 depth,
+                indirect,
                 lock,
                 settings <- new_mutex!(settings, "virtio_blk_rs::settings"),
                 disk <- new_mutex!(None, "virtio_blk_rs::disk"),

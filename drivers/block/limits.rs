@@ -7,13 +7,48 @@
 //! where that is harmless, or refused with an error that says which value and why. This file is
 //! pure: it imports nothing but `core`, so that it is tested on the host as it is.
 
+use super::named::named;
 use core::fmt;
+
+named! {
+    /// How requests are described to the device.
+    pub enum Indirect: "auto, on, off" {
+        /// By descriptors of the ring where it is deep enough, else as [`Indirect::On`].
+        #[default]
+        Auto = "auto",
+        /// By a table of descriptors each, where the device can read that.
+        On = "on",
+        /// By descriptors of the ring, always.
+        Off = "off",
+    }
+}
+
+impl Indirect {
+    /// Whether requests on `ring`, which could have tables, should have them.
+    ///
+    /// A table is memory to be allocated and freed for each request. Descriptors of the ring cost
+    /// nothing, but a short request takes three of them, so a shallow ring would hold less.
+    pub const fn is_wanted(self, ring: Ring) -> bool {
+        match self {
+            Self::Auto => ring.size < SHORT_DESCRIPTORS * DEEP,
+            Self::On => true,
+            Self::Off => false,
+        }
+    }
+}
 
 /// The smallest block, and the unit of capacity and of sector numbers, in bytes.
 pub const SECTOR: u32 = 512;
 
 /// The smallest `size_max` that the block layer can serve, in bytes: it moves whole pages.
 pub const MIN_SEGMENT: u32 = 4096;
+
+/// The descriptors of a request whose data is one segment.
+const SHORT_DESCRIPTORS: u32 = 3;
+
+/// How many short requests a ring must hold without tables to be deep: as many as one of the usual
+/// size, 256, holds with them.
+const DEEP: u32 = 256;
 
 /// The descriptors of a request beside its data: header and status.
 const FRAME_DESCRIPTORS: u32 = 2;

@@ -3,7 +3,10 @@
 //! What is decided when a disk is bound: module parameters that have no file to write per disk.
 //! Those that do are in [`settings`](crate::settings).
 
-use crate::values::{UpTo, MAX_DEPTH, MAX_QUEUES};
+use crate::{
+    limits::Indirect,
+    values::{UpTo, MAX_DEPTH, MAX_QUEUES},
+};
 
 module_param::params! {
     /// The most queues of new disks; 0 for no limit.
@@ -19,6 +22,13 @@ module_param::params! {
     type: "uint",
     description: "Requests in flight per queue of new disks, 0 to 10240; 0 (the default) fills the \
         ring",
+
+    /// How requests of new disks are described.
+    pub(crate) static INDIRECT: Indirect = Indirect::Auto as u32;
+    name: "indirect",
+    type: "string",
+    description: "Indirect descriptors of new disks: auto (the default: not where the ring has 768 \
+        descriptors or more), on (where the device can), off",
 
     /// How many of the queues of new disks are polled.
     pub(crate) static POLL_QUEUES: UpTo<MAX_QUEUES> = 0;

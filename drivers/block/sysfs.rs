@@ -26,31 +26,33 @@ pub(crate) type Files = (
     QueuesFile,
     PollQueuesFile,
     DepthFile,
+    IndirectFile,
 );
 
-/// Declares files that show a number and cannot be written.
-macro_rules! numbers {
-    ($($(#[$meta:meta])* $file:ident, $name:literal: $number:expr;)*) => {$(
+/// Declares files that cannot be written.
+macro_rules! read_only {
+    ($($(#[$meta:meta])* $file:ident, $name:literal: |$device:ident| $value:expr;)*) => {$(
         $(#[$meta])*
         pub(crate) struct $file;
 
         impl Attribute<BlockDriver> for $file {
             const NAME: &'static CStr = kernel::c_str!($name);
 
-            fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
-                let number: fn(&BlockDevice) -> u32 = $number;
-                writeln!(out, "{}", number(device))?;
+            fn show($device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
+                writeln!(out, "{}", $value)?;
                 Ok(())
             }
         }
     )*};
 }
 
-numbers! {
+read_only! {
     /// `num_request_queues`: how many queues the disk has, polled ones included.
     QueuesFile, "num_request_queues": |device| device.queue_counts().count();
     /// `poll_queues`: how many of them are polled.
     PollQueuesFile, "poll_queues": |device| device.queue_counts().polled;
     /// `queue_depth`: how many requests each queue has in flight at most.
     DepthFile, "queue_depth": |device| device.queue_depth();
+    /// `indirect`: what was wanted of indirect descriptors when the disk was bound.
+    IndirectFile, "indirect": |device| device.indirect().name();
 }

@@ -2,7 +2,7 @@
 
 //! The types of the knobs, as users write and read them.
 
-use crate::{coalesce::Method, named::named, suppress::Suppress};
+use crate::{coalesce::Method, limits::Indirect, named::named, suppress::Suppress};
 use kernel::{
     fmt::{self, Write},
     str::{parse_int::ParseInt, BStr},
@@ -70,7 +70,7 @@ macro_rules! impl_value {
     )*};
 }
 
-impl_value!(Suppress, Method, Hint, Scope);
+impl_value!(Suppress, Method, Hint, Scope, Indirect);
 
 /// A number from 0 to `MAX`.
 #[derive(Clone, Copy)]

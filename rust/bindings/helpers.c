@@ -9,6 +9,11 @@ void ext_virtio_device_ready(struct virtio_device *vdev)
 	virtio_device_ready(vdev);
 }
 
+void ext_virtio_clear_bit(struct virtio_device *vdev, unsigned int bit)
+{
+	__virtio_clear_bit(vdev, bit);
+}
+
 void ext_virtio_synchronize_cbs(struct virtio_device *vdev)
 {
 	virtio_synchronize_cbs(vdev);

@@ -10,6 +10,7 @@
 #include <linux/virtio_config.h>
 
 void ext_virtio_device_ready(struct virtio_device *vdev);
+void ext_virtio_clear_bit(struct virtio_device *vdev, unsigned int bit);
 void ext_virtio_synchronize_cbs(struct virtio_device *vdev);
 bool ext_virtio_is_little_endian(struct virtio_device *vdev);
 void ext_mb(void);

@@ -6,12 +6,13 @@
 
 use crate::{
     config::{Field, Gated, Value},
-    feature::{Feature, FeatureTable},
+    feature::{transport, Feature, FeatureTable},
 };
 use bindings_ext as bindings;
 use core::ptr::NonNull;
 use kernel::{
     bindings::{bus_for_each_dev, device, device_find_child, device_match_name, put_device},
+    error::to_result,
     ffi::{c_int, c_void},
     prelude::*,
     sync::aref::{ARef, AlwaysRefCounted},
@@ -205,6 +206,31 @@ impl Device {
             )
         };
         found != 0
+    }
+
+    /// Negotiates features again, after a reset and before virtqueues are found, without `bit`
+    /// (virtio 1.2, section 3.1.1 "Driver Requirements: Device Initialization").
+    pub(crate) fn negotiate_without(&self, bit: u32) -> Result {
+        let vdev = self.as_raw();
+        let finalize_features = self.ops().finalize_features.ok_or(ENODEV)?;
+        // SAFETY: The device is valid by the type invariant and being probed, so nobody else uses
+        // its features or its status.
+        unsafe {
+            bindings::virtio_add_status(vdev, bindings::VIRTIO_CONFIG_S_ACKNOWLEDGE);
+            bindings::virtio_add_status(vdev, bindings::VIRTIO_CONFIG_S_DRIVER);
+            bindings::ext_virtio_clear_bit(vdev, bit);
+            to_result(finalize_features(vdev))?;
+        }
+        if !self.has_bit(transport::VERSION_1) {
+            return Ok(());
+        }
+        // SAFETY: As above.
+        unsafe { bindings::virtio_add_status(vdev, bindings::VIRTIO_CONFIG_S_FEATURES_OK) };
+        if u32::from(self.status()) & bindings::VIRTIO_CONFIG_S_FEATURES_OK == 0 {
+            dev_err!(self.as_ref(), "the device insists on feature {bit}\n");
+            return Err(ENODEV);
+        }
+        Ok(())
     }
 
     /// The number of the device on the bus: the one in `virtio0`.

@@ -138,6 +138,20 @@ impl<T: Driver> Probe<'_, T> {
         Virtqueues::find(self.device, count, polled, callback, name)
     }
 
+    /// Starts the device anew without a feature of the transport
+    /// ([`transport`](crate::transport)). It loses its virtqueues by that: find them again. C
+    /// function: `virtio_device_restore()` does the same.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device does not want to go without the feature, or what the transport
+    /// reports.
+    pub fn forgo(&self, virtqueues: Virtqueues, feature: u32) -> Result {
+        // This resets the device.
+        drop(virtqueues);
+        self.device.negotiate_without(feature)
+    }
+
     /// Makes `data` reachable from the device's callbacks. What the device signals before this is
     /// ignored: so attach before the first buffer is added.
     ///
