@@ -42,6 +42,11 @@ impl<T> Schedule<T> {
         self.waiting.is_empty()
     }
 
+    /// Forgets all requests.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
     /// When the next request is due.
     pub fn next_due(&self, policy: &Policy) -> Option<u64> {
         let (fetched, _) = self.waiting.front()?;

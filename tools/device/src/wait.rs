@@ -55,8 +55,13 @@ impl Bell {
 
     /// Makes it possible to wait again.
     pub fn silence(&self) {
-        self.rung.store(false, Ordering::Release);
-        // It fails if it was not rung.
+        if self.rung.swap(false, Ordering::AcqRel) {
+            self.drain();
+        }
+    }
+
+    fn drain(&self) {
+        // It fails if there is nothing to be read.
         let _ = read(&self.event, &mut [0_u8; 8]);
     }
 }
@@ -74,6 +79,10 @@ pub fn sleep(nanoseconds: u64, bell: &Bell, kick: Option<BorrowedFd<'_>>) -> io:
     match poll(&mut events, Some(&time)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
+    }
+    if events[0].revents().contains(PollFlags::IN) {
+        // Who rings says so first, so that a bell that was silenced in between ends a wait, too.
+        bell.drain();
     }
     let kick = events.get(1);
     Ok(kick.is_some_and(|kick| kick.revents().contains(PollFlags::IN)))

@@ -13,7 +13,7 @@ use crate::request::{Malformed, Request};
 use crate::ring;
 use crate::schedule::Schedule;
 use crate::signal::Signaller;
-use crate::wait;
+use crate::wait::sleep;
 use std::hint;
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -66,9 +66,15 @@ impl Worker {
             queue.counters.kicks.increment();
         }
         if let Err(error) = self.work(queue, vring) {
-            queue.counters.bad_rings.increment();
-            eprintln!("queue {}: {error}", self.index);
+            // There is nowhere to put them.
+            self.schedule.clear();
+            self.complain(queue, &error);
         }
+    }
+
+    fn complain(&self, queue: &Queue, error: &Error) {
+        queue.counters.bad_rings.increment();
+        eprintln!("queue {}: {error}", self.index);
     }
 
     /// Forgets what belongs to a queue that was stopped.
@@ -82,10 +88,13 @@ impl Worker {
             queue.bell.silence();
             let is_stopping = queue.is_stopping();
             let mut policy = self.device.policy();
+            let mut is_open = !is_stopping;
             if is_stopping {
                 policy = policy.at_once();
-            } else {
-                self.fetch(queue, vring)?;
+            } else if let Err(error) = self.fetch(queue, vring) {
+                // What was fetched before still has its end.
+                self.complain(queue, &error);
+                is_open = false;
             }
             self.end_due(queue, vring, &policy)?;
             let next = [
@@ -93,9 +102,13 @@ impl Worker {
                 self.signaller.deadline(&policy),
             ];
             match next.into_iter().flatten().min() {
-                Some(time) => self.wait_until(time, &policy, queue, vring)?,
-                None if is_stopping => return Ok(()),
-                None if self.listen(vring)? => {}
+                Some(time) => {
+                    // At a pace, those that come now have their turn behind the one that is
+                    // waited for.
+                    is_open &= policy.pace_us == 0 || self.schedule.is_empty();
+                    self.wait_until(time, policy.wait, is_open, queue, vring)?;
+                }
+                None if is_open && self.listen(vring)? => {}
                 None => return Ok(()),
             }
         }
@@ -168,18 +181,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits until `time`, or until something else is to be looked at.
+    /// Waits until `time`, until the bell is rung or, if the queue `is_open`, until there is more.
     fn wait_until(
         &self,
         time: u64,
-        policy: &Policy,
+        wait: Wait,
+        is_open: bool,
         queue: &Queue,
         vring: &VringMutex,
     ) -> Result<(), Error> {
-        // At a pace, those that come now have their turn behind the one that is waited for.
-        let is_open = (policy.pace_us == 0 || self.schedule.is_empty()) && !queue.is_stopping();
         let clock = self.device.clock();
-        if policy.wait == Wait::Spin {
+        if wait == Wait::Spin {
             while clock.now() < time && !queue.bell.is_rung() {
                 if is_open && self.has_more(vring)? {
                     break;
@@ -200,7 +212,7 @@ impl Worker {
         if left == 0 {
             return Ok(());
         }
-        match wait::sleep(left, &queue.bell, kick.as_ref().map(AsFd::as_fd)) {
+        match sleep(left, &queue.bell, kick.as_ref().map(AsFd::as_fd)) {
             Ok(true) => {
                 queue.counters.kicks.increment();
                 if let Err(error) = vring.read_kick() {
