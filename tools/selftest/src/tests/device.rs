@@ -267,8 +267,8 @@ fn both_sides(vm: &Vm) -> Result<()> {
             vm,
             secs(60),
             &format!(
-                "--name=j --filename=/dev/{name} --rw=randread --bs=4k --size=64m --number_ios=2000 \
-                 --ioengine=libaio --iodepth=32"
+                "--name=j --filename=/dev/{name} --rw=randread --bs=4k --size=64m \
+                 --number_ios=2000 --ioengine=libaio --iodepth=32"
             ),
         )?;
         let driver = &total(vm, PACED)? - &driver;
@@ -331,7 +331,7 @@ fn signals_in_the_handler(lab: &Lab, vm: &Vm) -> Result<()> {
         ..Policy::default()
     };
     set(vm, PACED, &policy)?;
-    let rounds = lab.scale(2, 10);
+    let rounds = lab.scale(1, 10);
     let (mut off, mut on) = (0.0, 0.0);
     for _ in 0..rounds {
         off += in_the_handler(vm, &name, "off", 1)? / f64::from(rounds);
