@@ -4,7 +4,7 @@
 
 use crate::configuration::Configuration;
 use crate::kprobes::Calls;
-use crate::measure::Sample;
+use crate::meter::Sample;
 use serde::Serialize;
 
 /// All comparisons of counts that should be equal.
@@ -144,12 +144,7 @@ mod tests {
     fn sample() -> Sample {
         let report = Report {
             ios: 110,
-            iops: 1.0,
-            bytes_per_s: 1.0,
-            lat_mean_us: 1.0,
-            lat_p99_us: 1.0,
-            usr_pct: 1.0,
-            sys_pct: 1.0,
+            ..Report::default()
         };
         let counters = Counters {
             interrupts: 30,
@@ -163,6 +158,7 @@ mod tests {
             completed: 100,
             merged: 10,
             counters: Some(counters),
+            ..Sample::default()
         }
     }
 

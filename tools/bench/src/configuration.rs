@@ -75,11 +75,11 @@ impl Serialize for Configuration {
     }
 }
 
-/// The order in which a job of a round is run: each configuration comes first, second, ... equally
+/// The order in which a job of a round is run: each contestant comes first, second, ... equally
 /// often, so that a machine that grows slower or faster favours none. Every other job goes back
 /// the way that the one before came, which spares loading a driver between them.
-pub fn order(configurations: &[Configuration], round: u32, job: usize) -> Vec<Configuration> {
-    let mut order = configurations.to_vec();
+pub fn order<T: Clone>(contestants: &[T], round: u32, job: usize) -> Vec<T> {
+    let mut order = contestants.to_vec();
     let shift = round as usize % order.len().max(1);
     order.rotate_left(shift);
     if job % 2 == 1 {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The figures that we use, of all threads of a job together.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// Requests that fio got back.
     pub ios: u64,
@@ -17,6 +17,8 @@ pub struct Report {
     pub bytes_per_s: f64,
     /// Mean time from submission to completion, in µs.
     pub lat_mean_us: f64,
+    /// What half of these times do not exceed, in µs. Of a mixed job, the larger one.
+    pub lat_p50_us: f64,
     /// What 99 % of these times do not exceed, in µs. Of a mixed job, the larger one.
     pub lat_p99_us: f64,
     /// User time of all threads, in per cent of one processor.
@@ -84,7 +86,10 @@ pub fn parse(text: &str) -> Result<Report> {
             job.jobname
         );
     }
-    let p99 = |direction: &&Direction| direction.clat_ns.percentile.get("99.000000").copied();
+    let percentile_us = |name: &str| {
+        let of = |direction: &&Direction| direction.clat_ns.percentile.get(name).copied();
+        directions.iter().filter_map(of).fold(0.0, f64::max) / 1e3
+    };
     let mean_ns = directions
         .iter()
         .map(|direction| direction.clat_ns.mean * direction.total_ios as f64 / ios as f64)
@@ -96,7 +101,8 @@ pub fn parse(text: &str) -> Result<Report> {
         iops: directions.iter().map(|direction| direction.iops).sum(),
         bytes_per_s: directions.iter().map(|direction| direction.bw_bytes).sum(),
         lat_mean_us: mean_ns / 1e3,
-        lat_p99_us: directions.iter().filter_map(p99).fold(0.0, f64::max) / 1e3,
+        lat_p50_us: percentile_us("50.000000"),
+        lat_p99_us: percentile_us("99.000000"),
         usr_pct: job.usr_cpu * threads,
         sys_pct: job.sys_cpu * threads,
     })
@@ -110,7 +116,7 @@ mod tests {
         {"fio version": "fio-3.39", "jobs": [{"jobname": "rand-read", "error": 0,
         "usr_cpu": 1.25, "sys_cpu": 5.0, "job_runtime": 32000,
         "read": {"total_ios": 2000, "iops": 1000.5, "bw_bytes": 4096000, "runtime": 2000,
-            "clat_ns": {"mean": 150000.0, "percentile": {"99.000000": 900000}}},
+            "clat_ns": {"mean": 150000.0, "percentile": {"50.000000": 140000, "99.000000": 900000}}},
         "write": {"total_ios": 0, "iops": 0, "bw_bytes": 0, "runtime": 0,
             "clat_ns": {"mean": 0.0}}}]}"#;
 
@@ -121,7 +127,8 @@ mod tests {
             (report.ios, report.iops, report.bytes_per_s),
             (2000, 1000.5, 4096000.0)
         );
-        assert_eq!((report.lat_mean_us, report.lat_p99_us), (150.0, 900.0));
+        assert_eq!((report.lat_mean_us, report.lat_p50_us), (150.0, 140.0));
+        assert_eq!(report.lat_p99_us, 900.0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::checks::Checks;
 use crate::configuration::Configuration;
-use crate::measure::Bench;
+use crate::meter::SCHEDULER;
 use crate::options::{RunOptions, DISK};
 use crate::summary::Row;
 use anyhow::Result;
@@ -80,7 +80,7 @@ impl Environment {
             host: Host::ask()?,
             device: disk.properties().clone(),
             negotiated_features,
-            io_scheduler: Bench::SCHEDULER.to_owned(),
+            io_scheduler: SCHEDULER.to_owned(),
         })
     }
 }

@@ -3,17 +3,12 @@
 //! From the samples of all rounds to one row for each job and configuration.
 
 use crate::configuration::Configuration;
-use crate::measure::Sample;
+use crate::meter::Sample;
 use crate::metric::{Metric, Probed};
-use measuring::{paired_ratios, Estimate};
+use crate::series::Series;
+use measuring::Estimate;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
-
-/// What all rounds measured of one job with one configuration.
-#[derive(Debug, Default)]
-struct Series {
-    values: BTreeMap<Metric, Vec<Option<f64>>>,
-}
 
 /// Everything that has been measured.
 #[derive(Debug, Default)]
@@ -28,15 +23,14 @@ pub struct Row {
     pub job: String,
     /// What was measured.
     pub configuration: Configuration,
-    estimates: BTreeMap<Metric, Estimate>,
-    ratios: BTreeMap<Metric, Estimate>,
-    rounds: BTreeMap<Metric, Vec<Option<f64>>>,
+    ours: Series,
+    c: Option<Series>,
 }
 
 impl Measurements {
     /// Adds a measured run. Of the C driver it lacks what needs probes.
     pub fn add(&mut self, job: &str, configuration: Configuration, sample: &Sample) {
-        for metric in Metric::ALL {
+        for metric in Metric::RUN {
             if sample.counters.is_some() || !metric.needs_probes() {
                 self.push(job, configuration, metric, metric.of(sample, None));
             }
@@ -51,7 +45,7 @@ impl Measurements {
         sample: &Sample,
         probed: &Probed,
     ) {
-        for metric in Metric::ALL.into_iter().filter(|m| m.needs_probes()) {
+        for metric in Metric::RUN.into_iter().filter(|m| m.needs_probes()) {
             self.push(job, configuration, metric, metric.of(sample, Some(probed)));
         }
     }
@@ -63,11 +57,8 @@ impl Measurements {
         metric: Metric,
         value: Option<f64>,
     ) {
-        let series = self
-            .series
-            .entry((job.to_owned(), configuration))
-            .or_default();
-        series.values.entry(metric).or_default().push(value);
+        let key = (job.to_owned(), configuration);
+        self.series.entry(key).or_default().push(metric, value);
     }
 
     /// The rows, by job and configuration in the given order.
@@ -81,37 +72,25 @@ impl Measurements {
     }
 
     fn row(&self, job: &str, configuration: Configuration) -> Option<Row> {
-        let ours = self.series.get(&(job.to_owned(), configuration))?;
-        let theirs = self.series.get(&(job.to_owned(), Configuration::C));
-        let mut row = Row {
+        let series = |configuration| self.series.get(&(job.to_owned(), configuration));
+        Some(Row {
             job: job.to_owned(),
             configuration,
-            estimates: BTreeMap::new(),
-            ratios: BTreeMap::new(),
-            rounds: ours.values.clone(),
-        };
-        for (metric, values) in &ours.values {
-            let present: Vec<f64> = values.iter().copied().flatten().collect();
-            row.estimates
-                .extend(Estimate::of(&present).map(|estimate| (*metric, estimate)));
-            if let Some(theirs) = theirs.and_then(|theirs| theirs.values.get(metric)) {
-                let ratio = Estimate::of(&paired_ratios(values, theirs));
-                row.ratios.extend(ratio.map(|ratio| (*metric, ratio)));
-            }
-        }
-        Some(row)
+            ours: series(configuration)?.clone(),
+            c: series(Configuration::C).cloned(),
+        })
     }
 }
 
 impl Row {
     /// The median of a figure over all rounds.
     pub fn estimate(&self, metric: Metric) -> Option<Estimate> {
-        self.estimates.get(&metric).copied()
+        self.ours.estimate(metric)
     }
 
     /// The median of its ratios to the C driver's in the same rounds.
     pub fn ratio(&self, metric: Metric) -> Option<Estimate> {
-        self.ratios.get(&metric).copied()
+        self.ours.ratio_to(self.c.as_ref()?, metric)
     }
 
     /// The object in run.json.
@@ -125,20 +104,20 @@ impl Row {
             let interval = estimate.and_then(|estimate| estimate.ci95);
             object.insert(format!("{name}_ci95"), json!(interval));
         };
-        for metric in Metric::ALL {
-            insert(metric.field(), self.estimate(metric));
+        for metric in Metric::RUN {
+            insert(&metric.field(), self.estimate(metric));
         }
         insert("ratio_to_c", self.ratio(Metric::Iops));
-        for metric in Metric::ALL.into_iter().skip(1) {
+        for metric in Metric::RUN.into_iter().skip(1) {
             insert(
                 &format!("{}_ratio_to_c", metric.field()),
                 self.ratio(metric),
             );
         }
         let rounds: Map<String, Value> = self
-            .rounds
-            .iter()
-            .map(|(metric, values)| (metric.field().to_owned(), json!(values)))
+            .ours
+            .metrics()
+            .map(|metric| (metric.field(), json!(self.ours.rounds(metric))))
             .collect();
         object.insert("rounds".into(), rounds.into());
         object.into()
@@ -158,6 +137,7 @@ pub mod tests {
             iops,
             bytes_per_s: iops * 4096.0,
             lat_mean_us: 10.0,
+            lat_p50_us: 9.0,
             lat_p99_us: 20.0,
             usr_pct: 5.0,
             sys_pct: 50.0,
@@ -166,8 +146,8 @@ pub mod tests {
             report,
             interrupts: 250,
             completed: 1000,
-            merged: 0,
             counters,
+            ..Sample::default()
         }
     }
 
@@ -235,8 +215,8 @@ pub mod tests {
             (&ours["kicks_per_kio"], &c["kicks_per_kio"]),
             (&json!(50.0), &json!(100.0))
         );
-        for metric in Metric::ALL {
-            assert!(ours[metric.field()].is_number(), "{metric:?}");
+        for metric in Metric::RUN {
+            assert!(ours[&metric.field()].is_number(), "{metric:?}");
             assert!(
                 ours[format!("{}_ci95", metric.field())].is_array(),
                 "{metric:?}"

@@ -19,7 +19,7 @@ const COLUMNS: [(&str, Metric, usize); 10] = [
     ("sys %", Metric::System, 0),
     ("irq/kIO", Metric::Interrupts, 1),
     ("I/O/irq", Metric::Completions, 2),
-    ("drains/irq", Metric::Drains, 2),
+    ("drains/irq", Metric::DrainsPerInterrupt, 2),
     ("kicks/kIO", Metric::Kicks, 1),
 ];
 
@@ -33,13 +33,7 @@ const BETWEEN_ROWS: [TableComponent; 4] = [
 
 /// Lays the rows out, with the ratios of IOPS to the C driver's beside the IOPS.
 pub fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    for line in BETWEEN_ROWS {
-        table.remove_style(line);
-    }
+    let mut table = empty(UTF8_HORIZONTAL_ONLY);
     let mut heading = vec!["job", "driver"];
     for (index, (name, ..)) in COLUMNS.iter().enumerate() {
         heading.push(name);
@@ -65,23 +59,42 @@ pub fn table(rows: &[Row]) -> Table {
         }
         table.add_row(cells);
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    align(&mut table, 2);
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
     }
     table
 }
 
-fn median(estimate: Option<Estimate>, decimals: usize) -> String {
+/// A table without rows that is drawn as `preset` says, with nothing between rows.
+pub fn empty(preset: &str) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(preset)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    for line in BETWEEN_ROWS {
+        table.remove_style(line);
+    }
+    table
+}
+
+/// Aligns all columns but the first ones to the right.
+pub fn align(table: &mut Table, first: usize) {
+    for column in table.column_iter_mut().skip(first) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+/// A median, or a dash for what was not measured.
+pub fn median(estimate: Option<Estimate>, decimals: usize) -> String {
     estimate.map_or_else(
         || "–".to_owned(),
         |estimate| number(estimate.median, decimals),
     )
 }
 
-fn interval(estimate: Option<Estimate>) -> String {
+/// The ends of an interval, or a dash.
+pub fn interval(estimate: Option<Estimate>) -> String {
     match estimate.and_then(|estimate| estimate.ci95) {
         Some([low, high]) => format!("{low:.2}–{high:.2}"),
         None => "–".to_owned(),

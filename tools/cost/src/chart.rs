@@ -10,7 +10,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::report::{Outcome, Report};
+use crate::report::Outcome;
 use crate::table::whole;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -42,15 +42,14 @@ const PALETTE: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 
-/// Draws `report` into the SVG file `path`.
-pub fn draw(report: &Report, path: &Path) -> Result<()> {
-    let drivers: Vec<&Outcome> = report
-        .settings
+/// Draws what was measured of `kernel` into the SVG file `path`.
+pub fn draw(kernel: &str, outcomes: &[Outcome], path: &Path) -> Result<()> {
+    let drivers: Vec<&Outcome> = outcomes
         .iter()
         .filter(|outcome| !outcome.is_floor())
         .collect();
     let names = dearest(&drivers);
-    let bars = TITLE + report.settings.len() as i32 * (BAR + GAP);
+    let bars = TITLE + outcomes.len() as i32 * (BAR + GAP);
     let group = drivers.len() as i32 * THIN_BAR + GAP;
     let lower = match names.len() as i32 {
         0 => 0,
@@ -62,7 +61,7 @@ pub fn draw(report: &Report, path: &Path) -> Result<()> {
     (|| {
         root.fill(&WHITE)?;
         let (upper, rest) = root.split_vertically(bars + MARGIN);
-        draw_settings(&upper, report)?;
+        draw_settings(&upper, kernel, outcomes)?;
         if !names.is_empty() {
             draw_functions(&rest, &drivers, &names, group)?;
         }
@@ -73,28 +72,24 @@ pub fn draw(report: &Report, path: &Path) -> Result<()> {
 
 type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
 
-fn draw_settings(area: &Area<'_>, report: &Report) -> Drawn {
+fn draw_settings(area: &Area<'_>, kernel: &str, outcomes: &[Outcome]) -> Drawn {
     let title = format!(
-        "Guest kernel instructions per I/O (kernel {}, median of {} passes)",
-        report.environment.kernel,
-        report
-            .settings
-            .first()
-            .map_or(0, |outcome| outcome.passes.len())
+        "Guest kernel instructions per I/O (kernel {kernel}, median of {} passes)",
+        outcomes.first().map_or(0, |outcome| outcome.passes.len())
     );
     text(area, &title, (MARGIN, MARGIN + 10), 22, HPos::Left)?;
-    let totals = report.settings.iter();
+    let totals = outcomes.iter();
     let longest = totals
         .map(|outcome| outcome.kernel_instructions_per_io)
         .fold(1.0, f64::max);
-    for (index, outcome) in report.settings.iter().enumerate() {
+    for (index, outcome) in outcomes.iter().enumerate() {
         let top = TITLE + index as i32 * (BAR + GAP);
         let middle = top + BAR / 2;
         let total = outcome.kernel_instructions_per_io;
         let cost = outcome.driver_cost;
         let floor = scaled(total - cost, longest);
         bar(area, LEFT, top, floor, BAR, GREY)?;
-        let colour = colour(report, outcome);
+        let colour = colour(outcomes, outcome);
         bar(area, LEFT + floor, top, scaled(cost, longest), BAR, colour)?;
         text(area, &outcome.setting, (LEFT - 10, middle), 18, HPos::Right)?;
         let mut label = whole(total);
@@ -150,8 +145,8 @@ fn draw_functions(area: &Area<'_>, drivers: &[&Outcome], names: &[String], group
 }
 
 /// Drivers have the same colour in both parts.
-fn colour(report: &Report, outcome: &Outcome) -> RGBColor {
-    let mut drivers = report.settings.iter();
+fn colour(outcomes: &[Outcome], outcome: &Outcome) -> RGBColor {
+    let mut drivers = outcomes.iter();
     let before = drivers
         .by_ref()
         .take_while(|other| other.setting != outcome.setting)

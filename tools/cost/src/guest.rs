@@ -50,11 +50,15 @@ pub struct Count {
 
 impl Guest {
     /// Boots the guest with `disk`, under TCG since there are no plugins elsewhere.
-    pub fn boot(disk: impl FnOnce(&str) -> Disk, rust: bool, profile: bool) -> Result<Self> {
+    pub fn boot(
+        disk: impl FnOnce(&str) -> Result<Disk>,
+        rust: bool,
+        profile: bool,
+    ) -> Result<Self> {
         let windows = Windows::new()?;
         let vm = Vm::builder()
             .accel(Accel::Tcg)
-            .disk(disk(DISK))
+            .disk(disk(DISK)?)
             .qemu_arguments([
                 "-plugin".to_owned(),
                 format!(

@@ -20,5 +20,5 @@ mod windows;
 
 pub use guest::Guest;
 pub use job::Job;
-pub use report::{Environment, Function, Outcome, Pass, Report};
+pub use report::{rounded, Environment, Function, Outcome, Pass, Report};
 pub use settings::Setting;

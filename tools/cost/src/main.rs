@@ -21,7 +21,7 @@ fn main() -> Result<()> {
     progress.doing("booting the guest");
 
     let rust = settings.iter().any(|s| s.driver == Some(Driver::Rust));
-    let mut guest = Guest::boot(|name| options.disk(name), rust, options.profile)?;
+    let mut guest = Guest::boot(|name| Ok(options.disk(name)), rust, options.profile)?;
     let results = measure::all(&mut guest, &settings, options.extent(), &mut progress)?;
     let environment = environment(&guest, &options, &results.tick)?;
     guest.shutdown()?;
@@ -56,7 +56,7 @@ fn publish(report: &Report) -> Result<()> {
     fs::write(&json, report.to_json()?)
         .with_context(|| format!("cannot write {}", json.display()))?;
     let svg = results.join("cost.svg");
-    chart::draw(report, &svg)?;
+    chart::draw(&report.environment.kernel, &report.settings, &svg)?;
 
     for outcome in report
         .settings
@@ -65,7 +65,7 @@ fn publish(report: &Report) -> Result<()> {
     {
         println!("{}\n{}\n", outcome.setting, table::functions(outcome));
     }
-    println!("{}", table::settings(report));
+    println!("{}", table::settings(&report.settings));
     println!("Results: {} and {}", json.display(), svg.display());
     Ok(())
 }

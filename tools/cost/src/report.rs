@@ -196,7 +196,7 @@ fn functions(profile: &Profile, floor: &Profile, top: usize) -> Vec<Function> {
 }
 
 /// All numbers with three decimals at most: the others mean nothing.
-fn rounded(value: Value) -> Value {
+pub fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
             let exact = number.as_f64().unwrap_or_default();

@@ -5,13 +5,13 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
-use crate::report::{Outcome, Report};
+use crate::report::Outcome;
 
 /// Functions of each profile that are printed; the JSON file has more.
 const PRINTED_FUNCTIONS: usize = 15;
 
 /// The table of all settings.
-pub fn settings(report: &Report) -> Table {
+pub fn settings(outcomes: &[Outcome]) -> Table {
     let mut table = new(&[
         "setting",
         "kernel instr/IO",
@@ -21,7 +21,7 @@ pub fn settings(report: &Report) -> Table {
         "IRQ/1,000 IO",
         "passes",
     ]);
-    for outcome in &report.settings {
+    for outcome in outcomes {
         let passes = outcome.passes.iter();
         let passes: Vec<String> = passes
             .map(|pass| whole(pass.kernel_instructions_per_io))

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How the adaptive mode follows a load that changes from one request in flight to 128 and back.
+//!
+//! One fio process has two jobs: one with a single request in flight all the time, and one with
+//! 127 more that starts later and ends earlier. Their logs have the time of the guest's monotonic
+//! clock, which the driver's history of changes has too.
+
+use crate::suite::guest::Guest;
+use anyhow::{ensure, Context, Result};
+use measuring::{median, Progress};
+use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use vm::Driver;
+
+/// Seconds with one request in flight, before and after, and seconds with 128.
+const LOW: f64 = 1.5;
+const HIGH: f64 = 2.0;
+
+/// Width of a window of fio's log, in ms.
+const WINDOW: f64 = 20.0;
+
+/// By how much a job may have begun before the first window of its log has ended, in ms: a helper
+/// thread writes the log, and is late by up to a window itself.
+const LATE: f64 = 2.0 * WINDOW;
+
+/// How long the whole run may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Part of the rest of a phase that a settled value stays near where it ends.
+const STEADY: f64 = 0.95;
+
+/// One load step up and one down. Times are in ms since the step up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Step {
+    /// The setting's name.
+    pub setting: String,
+    /// When the load went down again.
+    pub down_ms: f64,
+    /// When everything ended.
+    pub end_ms: f64,
+    /// How long after the step up N and T had settled.
+    pub settle_up_ms: f64,
+    /// The same after the step down.
+    pub settle_down_ms: f64,
+    /// All changes, the first one being what held before the step.
+    pub changes: Vec<Change>,
+    /// Time and requests a second, all together, in windows of 20 ms.
+    pub iops: Vec<(f64, f64)>,
+}
+
+/// What held from a moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// When, in ms.
+    pub ms: f64,
+    /// Requests in flight.
+    pub depth: f64,
+    /// N: completions that end the wait.
+    pub reqs: f64,
+    /// T: longest wait in µs.
+    pub usecs: f64,
+}
+
+/// Does the steps with each setting of ours in each of `rounds`.
+pub fn measure(guest: &mut Guest<'_>, rounds: u32, progress: &mut Progress) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for _ in 0..rounds {
+        for (index, setting) in guest.settings().into_iter().enumerate() {
+            progress.doing(&format!("load steps, {}", setting.label));
+            ensure!(
+                setting.driver == Driver::Rust.name(),
+                "the setting {} is not ours: only our driver has a history",
+                setting.name
+            );
+            let name = guest.select(0, index)?;
+            let output = guest.vm().sh_for(LIMIT, &script(&name))?;
+            let step = parse(&setting.name, &output)
+                .with_context(|| format!("in the load steps with {}", setting.label))?;
+            steps.push(step);
+            progress.done();
+        }
+    }
+    Ok(steps)
+}
+
+fn script(disk: &str) -> String {
+    let folder = format!("/sys/kernel/debug/{}/{disk}", Driver::Rust);
+    let log = |name: &str| format!("--write_iops_log=/run/steps-{name}");
+    format!(
+        "set -e; rm -f /run/steps-*; \
+         test -e {folder}/queue0_history || {{ \
+         echo 'the driver has no queue0_history in debugfs' >&2; exit 1; }}; \
+         (while sleep 0.1; do cat {folder}/queue0_history; done) > /run/steps-history & \
+         sampler=$!; \
+         fio --filename=/dev/{disk} --rw=randread --bs=4k --direct=1 --ioengine=libaio --thread \
+         --time_based --norandommap --random_generator=lfsr --log_avg_msec={WINDOW} \
+         --log_alternate_epoch=1 --log_alternate_epoch_clock_id=1 --output=/run/steps-fio \
+         --name=low --iodepth=1 --runtime={} {} \
+         --name=high --iodepth=127 --startdelay={LOW} --runtime={HIGH} {} || {{ \
+         kill $sampler; cat /run/steps-fio >&2; exit 1; }}; \
+         kill $sampler; \
+         for name in low high; do echo \"=== $name\"; cat /run/steps-${{name}}_iops.*.log; done; \
+         echo '=== history'; cat /run/steps-history {folder}/queue0_history\n",
+        2.0 * LOW + HIGH,
+        log("low"),
+        log("high"),
+    )
+}
+
+/// From the logs, in ms, and the history, in ns.
+fn parse(setting: &str, output: &str) -> Result<Step> {
+    let part = |name: &str| {
+        let parts = output.split("=== ").skip(1);
+        parts
+            .filter_map(|part| part.split_once('\n'))
+            .find_map(|(heading, text)| (heading == name).then_some(text))
+            .with_context(|| format!("the guest did not report {name}"))
+    };
+    let (low, high) = (log(part("low")?)?, log(part("high")?)?);
+    let (Some(first), Some(last)) = (high.first(), high.last()) else {
+        anyhow::bail!("fio's second job has logged nothing");
+    };
+    let (start, down) = (first.0 - LATE, last.0 - first.0 + LATE);
+    let end = low.last().map_or(down, |last| last.0 - start);
+    let changes = history(part("history")?, start)?;
+    let iops = low.iter().map(|(time, iops)| {
+        // The windows of the two jobs need not begin together.
+        let near = high
+            .iter()
+            .find(|(other, _)| (other - time).abs() <= WINDOW / 2.0);
+        (time - start, iops + near.map_or(0.0, |(_, iops)| *iops))
+    });
+    Ok(Step {
+        setting: setting.to_owned(),
+        settle_up_ms: settled(&changes, 0.0, down),
+        settle_down_ms: settled(&changes, down, end),
+        down_ms: down,
+        end_ms: end,
+        iops: iops.collect(),
+        changes,
+    })
+}
+
+/// Lines of `time in ms, IOPS, ...`.
+fn log(text: &str) -> Result<Vec<(f64, f64)>> {
+    let line = |line: &str| {
+        let mut words = line.split(',').map(|word| word.trim().parse::<f64>());
+        match (words.next(), words.next()) {
+            (Some(Ok(time)), Some(Ok(iops))) => Ok((time, iops)),
+            _ => anyhow::bail!("{line:?} is no line of fio's log"),
+        }
+    };
+    let lines = text.lines().filter(|text| !text.trim().is_empty());
+    lines.map(line).collect()
+}
+
+/// Lines of `time in ns, depth, N, T`, some of them several times; in order, and without those of
+/// earlier runs but the last.
+fn history(text: &str, start: f64) -> Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    for line in text.lines() {
+        let words = line.split_whitespace().map(str::parse::<f64>);
+        let numbers = words.collect::<Result<Vec<_>, _>>();
+        let Ok([ns, depth, reqs, usecs]) = numbers.as_deref() else {
+            anyhow::bail!("{line:?} is no line of the history: time, depth, reqs, usecs");
+        };
+        changes.push(Change {
+            ms: ns / 1e6 - start,
+            depth: *depth,
+            reqs: *reqs,
+            usecs: *usecs,
+        });
+    }
+    changes.sort_by(|a, b| a.ms.total_cmp(&b.ms));
+    changes.dedup();
+    let before = changes.iter().filter(|c| c.ms < -LOW * 1e3).count();
+    changes.drain(..before.saturating_sub(1));
+    Ok(changes)
+}
+
+/// How long after `from` both N and T have come into the range that they have in the second half
+/// of the phase, and stay there for nearly all of what is left of it.
+fn settled(changes: &[Change], from: f64, to: f64) -> f64 {
+    // Each piece: from when to when which values held.
+    let piece = |(index, change): (usize, &Change)| {
+        let end = changes.get(index + 1).map_or(to, |next| next.ms.min(to));
+        (change.ms.max(from), end, *change)
+    };
+    let pieces = changes.iter().enumerate().map(piece);
+    let pieces: Vec<_> = pieces.filter(|(start, end, _)| start < end).collect();
+    let middle = (from + to) / 2.0;
+    let usual = |of: fn(&Change) -> f64| {
+        // Weighted by time: a value a millisecond.
+        let late = pieces.iter().filter(|(_, end, _)| *end > middle);
+        let values = late.flat_map(|(start, end, change)| {
+            std::iter::repeat_n(of(change), (end - start.max(middle)).ceil() as usize)
+        });
+        range(values.collect())
+    };
+    let (reqs, usecs) = (usual(|c| c.reqs), usual(|c| c.usecs));
+    let steady = |(_, _, change): &(f64, f64, Change)| {
+        reqs.contains(&change.reqs) && usecs.contains(&change.usecs)
+    };
+    for (index, first) in pieces.iter().enumerate().filter(|(_, piece)| steady(piece)) {
+        let rest = pieces[index..].iter().filter(|piece| steady(piece));
+        let time: f64 = rest.map(|(start, end, _)| end - start).sum();
+        if time >= STEADY * (to - first.0) {
+            return first.0 - from;
+        }
+    }
+    // Without any change it was right from the start.
+    if pieces.is_empty() {
+        0.0
+    } else {
+        to - from
+    }
+}
+
+/// From the 5th to the 95th percentile, and a little more.
+fn range(mut values: Vec<f64>) -> RangeInclusive<f64> {
+    values.sort_by(f64::total_cmp);
+    let at = |part: f64| {
+        let index = (part * values.len() as f64) as usize;
+        values.get(index).copied().unwrap_or_default()
+    };
+    let (low, high) = (at(0.05), at(0.95));
+    let room = (median(&values) / 4.0).max(1.0);
+    low - room..=high + room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(ms: f64, reqs: f64) -> Change {
+        Change {
+            ms,
+            depth: 0.0,
+            reqs,
+            usecs: 50.0,
+        }
+    }
+
+    #[test]
+    fn settling_ends_with_the_last_lasting_change() {
+        let changes = [
+            change(-500.0, 0.0),
+            change(12.0, 8.0),
+            change(40.0, 32.0),
+            change(900.0, 8.0),
+            change(905.0, 32.0),
+        ];
+        assert_eq!(settled(&changes, 0.0, 2000.0), 40.0);
+        assert_eq!(settled(&changes[..1], 0.0, 2000.0), 0.0);
+        // Up and down is steady too, once it has the range that it keeps.
+        let restless = (0..20).map(|k| change(f64::from(k) * 100.0, f64::from(k % 2) * 32.0));
+        let late = restless.map(|c| Change {
+            reqs: if c.ms < 300.0 { 500.0 } else { c.reqs },
+            ..c
+        });
+        assert_eq!(settled(&late.collect::<Vec<_>>(), 0.0, 2000.0), 300.0);
+        assert_eq!(settled(&[], 0.0, 2000.0), 0.0);
+    }
+
+    #[test]
+    fn logs_and_history_share_a_clock() {
+        let output =
+            "noise\n=== low\n9020, 700, 0, 4096\n10020, 600, 0, 4096\n12020, 50, 0, 4096\n\
+                      13500, 700, 0, 4096\n=== high\n10020, 40000, 0, 4096\n12020, 41000, 0, 4096\n\
+                      === history\n1000000000 1 0 0\n9000000000 1 0 50\n10030000000 128 32 500\n\
+                      10030000000 128 32 500\n12050000000 1 0 50\n";
+        let step = parse("adaptive", output).unwrap();
+        assert_eq!((step.down_ms, step.end_ms), (2040.0, 3520.0));
+        assert_eq!((step.settle_up_ms, step.settle_down_ms), (50.0, 30.0));
+        assert_eq!(step.changes.len(), 4);
+        assert_eq!(step.iops[1], (40.0, 40600.0));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (from, to) in [("12020, 41000", "x"), ("9000000000 1 0 50", "1 2 3")] {
+            let text = "=== low\n1, 1\n=== high\n12020, 41000\n=== history\n9000000000 1 0 50\n";
+            let message = format!("{:#}", parse("a", &text.replace(from, to)).unwrap_err());
+            assert!(message.contains(to), "{message}");
+        }
+    }
+}
