@@ -7,6 +7,7 @@ KVER ?=
 FLAVOUR ?= cloud-amd64
 MIRROR ?=
 DESTDIR ?=
+QUICK ?=
 ARGS ?=
 STAGES ?=
 export KVER FLAVOUR MIRROR DESTDIR ARGS
@@ -22,6 +23,10 @@ Main jobs (as root; whatever is missing is set up first, once):
                          STAGES="static host guest" chooses some of them
   make test-long       - the same with the guest tests in full size
   make cost            - guest instructions per I/O, ours against the C driver
+  make bench           - all that is claimed, measured: counts, cost, times; 40 minutes
+                         QUICK=1: counts and cost only, compared with what they were
+                         ARGS="--scenario NAME" and "--list" choose and list scenarios
+  make bench-report    - Documentation/bench-report.md from what make bench has measured
 
 Module:
   make [module]        - build/<kernel release>/virtio_blk_rs.ko
@@ -47,7 +52,7 @@ A shell in the sysroot: scripts/enter bash. More: Documentation/build.rst
 endef
 
 .DEFAULT_GOAL := module
-.PHONY: all module install setup tools run test test-long cost \
+.PHONY: all module install setup tools run test test-long cost bench bench-report \
 	clippy fmt fmt-check doc rust-analyzer clean distclean help
 # The scripts use all processors themselves; two of them at a time would only wait for a lock.
 .NOTPARALLEL:
@@ -73,6 +78,12 @@ run: module tools
 
 cost: module tools
 	@$(enter) $(cargo_target)/vbr-cost $(ARGS)
+
+bench: module tools
+	@$(enter) $(cargo_target)/vbr bench $(if $(filter-out 0,$(QUICK)),--quick) $(ARGS)
+
+bench-report: tools
+	@$(enter) $(cargo_target)/vbr report --into Documentation $(ARGS)
 
 test:
 	@scripts/test $(STAGES)

@@ -116,7 +116,8 @@ mod tests {
         {"fio version": "fio-3.39", "jobs": [{"jobname": "rand-read", "error": 0,
         "usr_cpu": 1.25, "sys_cpu": 5.0, "job_runtime": 32000,
         "read": {"total_ios": 2000, "iops": 1000.5, "bw_bytes": 4096000, "runtime": 2000,
-            "clat_ns": {"mean": 150000.0, "percentile": {"50.000000": 140000, "99.000000": 900000}}},
+            "clat_ns": {"mean": 150000.0,
+                "percentile": {"50.000000": 140000, "99.000000": 900000}}},
         "write": {"total_ios": 0, "iops": 0, "bw_bytes": 0, "runtime": 0,
             "clat_ns": {"mean": 0.0}}}]}"#;
 

@@ -17,8 +17,8 @@ This report is made by `vbr report` from `bench.json`, which has the value of ev
 [bench.rst](bench.rst) explains the method and the fields. Three kinds of figures are never mixed:
 
 - **Counts** are quoted first: they do not depend on how busy the host is. kIO = 1,000 I/Os.
-- **Guest cost** is kernel-mode guest instructions per I/O, counted by a TCG plugin, above what the \
-same job costs on null_blk in the same boot.
+- **Guest cost** is kernel-mode guest instructions per I/O, counted by a TCG plugin, above what \
+the same job costs on null_blk in the same boot.
 - **Times** are only ratios to the C driver in the same boot, the settings taking turns in each \
 round: the median of the ratios within a round, and the 95 % interval of that median from order \
 statistics. A difference is stated only if the interval excludes 1; otherwise the table says that \
