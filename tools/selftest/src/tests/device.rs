@@ -42,17 +42,19 @@ pub fn groups() -> Vec<Group> {
                 vm.disk(disk.event_idx(event_idx).indirect_desc(indirect))
             }))
     });
-    let kinds = KINDS
-        .into_iter()
-        .fold(kinds, |group, (id, event_idx, indirect, _)| {
+    let kinds = KINDS.into_iter().zip(MODES.into_iter().cycle()).fold(
+        kinds,
+        |group, ((id, event_idx, indirect, _), mode)| {
             group.shared(
                 format!(
                     "verified writes in random order with event_idx={event_idx} \
                      indirect={indirect}"
                 ),
-                move |lab, vm| verified_writes(lab, vm, id),
+                move |lab, vm| verified_writes(lab, vm, id, mode),
             )
-        })
+        },
+    );
+    let kinds = kinds
         .shared("ext4 survives on it", |lab, vm| {
             set(vm, DISK, &slow(50))?;
             let (make, check) = ("mkfs.ext4 -q -F", "e2fsck -f -n");
@@ -108,11 +110,11 @@ fn expect_good(vm: &Vm, disk: &str) -> Result<()> {
     expect_idle(vm, disk)
 }
 
-/// Cases 21 and 31: two queues, three modes, chains of up to 66 descriptors.
-fn verified_writes(lab: &Lab, vm: &Vm, disk: &str) -> Result<()> {
+/// Cases 21 and 31: two queues, chains of up to 66 descriptors; in the long run all modes.
+fn verified_writes(lab: &Lab, vm: &Vm, disk: &str, mode: &'static str) -> Result<()> {
     let name = vm.block_device(disk)?;
     set(vm, disk, &slow(100))?;
-    for mode in MODES {
+    for mode in lab.scale(vec![mode], MODES.to_vec()) {
         vm.sh(&format!("echo {mode} >/sys/block/{name}/suppress"))?;
         let before = vm.device(disk)?.counts()?;
         let mib = lab.scale(4, 24);
