@@ -9,9 +9,11 @@
 //!
 //! The load is the depth: the most requests that recent passes found in flight. Below
 //! [`Coalesce::min_in_flight`], and while an urgent request is in flight, nothing waits. The depth
-//! follows a rise at once and loses a sixteenth at each pass after a fall, so that a few short
-//! passes in the middle of a load change nothing: that is the hysteresis. A signal that comes as it
-//! was asked for is no fall: it says nothing of what more could have been in flight.
+//! follows a rise at once, and after a fall loses a sixteenth at each pass, or, where waits are
+//! long, for each [`FALL_USECS`] of the wait: so that a few short passes in the middle of a load
+//! change nothing, which is the hysteresis, and that a load that has gone is forgotten within some
+//! 20 ms. A signal that comes as it was asked for is no fall: it says nothing of what more could
+//! have been in flight.
 //!
 //! # Adaptation
 //!
@@ -33,6 +35,9 @@ pub const ADAPTIVE_USECS: u32 = 2000;
 /// The shortest wait of the adaptive mode, in microseconds, unless the user's bound is shorter: a
 /// shorter one costs more than it saves.
 pub const MIN_USECS: u32 = 20;
+
+/// The time in which the depth loses a sixteenth after a fall, in microseconds.
+pub const FALL_USECS: u32 = 500;
 
 named! {
     /// How a wait is put to the device.
@@ -168,11 +173,12 @@ impl Policy {
 
     #[inline]
     fn wait(&mut self, settings: &Coalesce, load: Load) -> Option<Wait> {
-        let fallen = match load.signalled && self.waits {
-            true => self.depth,
-            false => self.depth - self.depth.div_ceil(16),
-        };
-        self.depth = load.in_flight.max(fallen);
+        if !(load.signalled && self.waits) {
+            let steps = (self.usecs / FALL_USECS).clamp(1, 16);
+            let fall = self.depth.div_ceil(16).saturating_mul(steps);
+            self.depth = self.depth.saturating_sub(fall);
+        }
+        self.depth = self.depth.max(load.in_flight);
         self.waits = !load.urgent && self.depth >= settings.min_in_flight.max(2);
         if !self.waits {
             return None;

@@ -88,9 +88,10 @@ impl Ring {
         self.polled || self.settings.suppress.plan().rearm == Rearm::Delayed
     }
 
-    /// Sets what the next pass goes by.
+    /// Sets what the next pass goes by. What coalescing has learnt by other settings is forgotten.
     pub(crate) fn configure(&mut self, settings: &Settings) {
         self.settings = *settings;
+        self.policy = Policy::new();
     }
 
     /// What coalescing chose lately, and the depth that it goes by.
