@@ -3,6 +3,7 @@
 //! The tests, one concept a file. What takes longest comes first.
 
 mod capacity;
+mod coalescing;
 mod counters;
 mod data;
 mod device;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Group> {
         life_cycle::groups(),
         pressure::groups(),
         data::groups(),
+        coalescing::groups(),
         device::groups(),
         matrix::groups(),
         queues::groups(),
