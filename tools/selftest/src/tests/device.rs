@@ -2,26 +2,20 @@
 
 //! The driver on the programmable device, whose own counts tell what the driver made it do.
 
+mod paced;
+
 use crate::fio;
-use crate::guest::{expect, expect_idle, missed_interrupts, secs, total, wait_until, MODES};
+use crate::guest::{expect, expect_idle, missed_interrupts, secs, MODES};
 use crate::lab::Lab;
 use crate::suite::Group;
 use crate::tests::filesystem;
 use anyhow::{ensure, Context, Result};
 use serde_json::json;
-use std::time::{Duration, Instant};
-use vm::{
-    Backend, Counters, DeviceConfig, DeviceCounts, Disk, FrontEnd, Order, Policy, Signal, Vm, Wait,
-};
+use std::time::Duration;
+use vm::{Backend, DeviceConfig, DeviceCounts, Disk, FrontEnd, Order, Policy, Vm};
 
 /// The disk for everything that does not ask for a particular ring.
 const DISK: &str = "disk";
-
-/// A disk that nobody else uses.
-const PACED: &str = "paced";
-
-/// A request that is not let go by itself.
-const FOREVER: u64 = 600_000_000;
 
 /// What the device offers: a name, EVENT_IDX, INDIRECT_DESC, and how QEMU puts it on the bus.
 const KINDS: [(&str, bool, bool, FrontEnd); 4] = [
@@ -63,20 +57,7 @@ pub fn groups() -> Vec<Group> {
         })
         .shared("what is held back ends when the queue stops", stop_and_cont)
         .shared("a bad command is refused and changes nothing", bad_commands);
-    let paced = Group::new("device")
-        .guest(|_| {
-            let config = DeviceConfig::null(64 << 20);
-            let disk = Disk::new(PACED, Backend::device(config)).num_queues(1);
-            Ok(Vm::builder().disk(disk))
-        })
-        .shared("pace and latency are kept", |_, vm| times(vm))
-        .shared("both sides count the same", |_, vm| both_sides(vm))
-        .shared(
-            "no signal arrives while the handler runs with suppress=loop",
-            signals_in_the_handler,
-        )
-        .shared("a device comes and goes", |_, vm| plugged(vm));
-    vec![kinds, paced]
+    vec![kinds, paced::group()]
 }
 
 fn set(vm: &Vm, disk: &str, policy: &Policy) -> Result<()> {
@@ -174,7 +155,7 @@ fn bad_commands(_lab: &Lab, vm: &Vm) -> Result<()> {
         (json!({"command": "fly"}), ["fly", "counts"]),
         (json!({"command": "set", "speed": 1}), ["speed", "pace_us"]),
         (
-            json!({"command": "set", "pace_us": FOREVER + 1}),
+            json!({"command": "set", "pace_us": 600_000_001_u64}),
             ["600000001", "600000000"],
         ),
         (
@@ -192,176 +173,4 @@ fn bad_commands(_lab: &Lab, vm: &Vm) -> Result<()> {
         );
     }
     expect("the settings", settings()?, before)
-}
-
-/// Reads `count` blocks one after the other and returns how long that took.
-fn read_blocks(vm: &Vm, name: &str, count: u32) -> Result<Duration> {
-    let started = Instant::now();
-    vm.sh(&format!(
-        "dd if=/dev/{name} of=/dev/null bs=4k count={count} iflag=direct status=none"
-    ))?;
-    Ok(started.elapsed())
-}
-
-fn times(vm: &Vm) -> Result<()> {
-    let name = vm.block_device(PACED)?;
-    for policy in [
-        Policy {
-            pace_us: 10_000,
-            ..Policy::default()
-        },
-        Policy {
-            latency_us: 10_000,
-            wait: Wait::Spin,
-            ..Policy::default()
-        },
-    ] {
-        set(vm, PACED, &policy)?;
-        let took = read_blocks(vm, &name, 20)?;
-        ensure!(
-            took >= Duration::from_millis(200),
-            "20 requests took {took:?} with {policy:?}"
-        );
-    }
-    // Many at a time end together after a latency, and not at a pace.
-    let batch = format!(
-        "--name=j --filename=/dev/{name} --rw=randread --bs=4k --size=64m --number_ios=32 \
-         --ioengine=libaio --iodepth=32 --iodepth_batch_submit=32 --iodepth_batch_complete_min=32"
-    );
-    set(vm, PACED, &slow(300_000))?;
-    let report = fio::run(vm, secs(60), &batch)?;
-    ensure!(
-        (300..3000).contains(&report.runtime_ms),
-        "32 requests with a latency of 300 ms each took {} ms",
-        report.runtime_ms
-    );
-    // A new policy holds for what is on its way.
-    set(vm, PACED, &slow(FOREVER))?;
-    let read = vm.spawn(
-        secs(60),
-        &format!("dd if=/dev/{name} of=/dev/null bs=4k count=1 iflag=direct status=none"),
-    )?;
-    wait_until("the read is on its way", secs(30), || {
-        let counters = total(vm, PACED)?;
-        let inflight = vm.sh(&format!("cat /sys/block/{name}/inflight"))?;
-        Ok(counters.kicks > 0 && inflight.trim().starts_with('1'))
-    })?;
-    set(vm, PACED, &Policy::default())?;
-    read.wait_ok()?;
-    expect_good(vm, PACED)
-}
-
-fn both_sides(vm: &Vm) -> Result<()> {
-    let name = vm.block_device(PACED)?;
-    for signal in [Signal::Each, Signal::Batch, Signal::Delayed(2_000)] {
-        let policy = Policy {
-            latency_us: 50,
-            signal,
-            ..Policy::default()
-        };
-        set(vm, PACED, &policy)?;
-        // What was held back by the policy before is out.
-        read_blocks(vm, &name, 1)?;
-        let interrupts = || anyhow::Ok(vm.interrupts(PACED)?.requests());
-        let (driver, device, signalled) = (total(vm, PACED)?, counts(vm, PACED)?, interrupts()?);
-        let started = Instant::now();
-        fio::run(
-            vm,
-            secs(60),
-            &format!(
-                "--name=j --filename=/dev/{name} --rw=randread --bs=4k --size=64m \
-                 --number_ios=2000 --ioengine=libaio --iodepth=32"
-            ),
-        )?;
-        let driver = &total(vm, PACED)? - &driver;
-        let device = counts(vm, PACED)? - device;
-        let signalled = interrupts()? - signalled;
-        expect("requests", device.requests, driver.completions)?;
-        expect("bytes read", device.bytes_read, device.reads * 4096)?;
-        // Several of one may become one of the other while nobody looks.
-        ensure!(
-            device.kicks <= driver.kicks && driver.kicks > 0,
-            "{} kicks became {}",
-            driver.kicks,
-            device.kicks
-        );
-        ensure!(
-            device.signals >= signalled && signalled >= driver.interrupts,
-            "{} signals became {signalled} interrupts, {} of them with something to do",
-            device.signals,
-            driver.interrupts
-        );
-        if let Signal::Delayed(micros) = signal {
-            let most = started.elapsed().as_micros() / u128::from(micros) + 2;
-            ensure!(
-                u128::from(device.signals) <= most,
-                "{} signals where there is time for {most}",
-                device.signals
-            );
-        }
-        expect_good(vm, PACED)?;
-    }
-    Ok(())
-}
-
-/// How many signals arrive, for 1,000 requests, while the handler is at work: the kernel counts
-/// them, but drops those that find that all was done.
-fn in_the_handler(vm: &Vm, name: &str, mode: &str, seconds: u64) -> Result<f64> {
-    vm.sh(&format!("echo {mode} >/sys/block/{name}/suppress"))?;
-    let look =
-        || -> Result<(u64, Counters)> { Ok((vm.interrupts(PACED)?.requests(), total(vm, PACED)?)) };
-    let (all, driver) = look()?;
-    fio::run(
-        vm,
-        secs(60),
-        &format!(
-            "--name=j --filename=/dev/{name} --rw=randread --bs=4k --size=64m --norandommap \
-             --ioengine=libaio --iodepth=64 --numjobs=4 --time_based --runtime={seconds}"
-        ),
-    )?;
-    let (all, driver) = (look()?.0 - all, &look()?.1 - &driver);
-    ensure!(driver.completions > 500, "fio did but {driver:?}");
-    let extra = all.saturating_sub(driver.interrupts);
-    Ok(1000.0 * extra as f64 / driver.completions as f64)
-}
-
-fn signals_in_the_handler(lab: &Lab, vm: &Vm) -> Result<()> {
-    let name = vm.block_device(PACED)?;
-    let policy = Policy {
-        pace_us: 20,
-        wait: Wait::Spin,
-        ..Policy::default()
-    };
-    set(vm, PACED, &policy)?;
-    let rounds = lab.scale(1, 10);
-    let (mut off, mut on) = (0.0, 0.0);
-    for _ in 0..rounds {
-        off += in_the_handler(vm, &name, "off", 1)? / f64::from(rounds);
-        on += in_the_handler(vm, &name, "loop", 1)? / f64::from(rounds);
-    }
-    // On a busy machine device and guest are hardly ever at work at the same time, and there is
-    // nothing to suppress.
-    ensure!(
-        on <= off.max(2.0),
-        "{on:.2} signals for 1,000 requests arrive in the handler with loop, {off:.2} with off"
-    );
-    set(vm, PACED, &Policy::default())?;
-    expect_good(vm, PACED)
-}
-
-/// The device's process ends with the disk, and a new one takes its place.
-fn plugged(vm: &Vm) -> Result<()> {
-    for id in ["first", "second"] {
-        let config = DeviceConfig::ram(16 << 20).argument("--seg-max=1");
-        vm.plug(Disk::new(id, Backend::device(config)))?;
-        let name = vm.block_device(id)?;
-        let segments = vm.sh(&format!("cat /sys/block/{name}/queue/max_segments"))?;
-        expect("the number of segments", segments.trim(), "1")?;
-        read_blocks(vm, &name, 10)?;
-        ensure!(counts(vm, id)?.reads >= 10, "the device has read nothing");
-        expect_good(vm, id)?;
-        vm.unplug(id)?;
-        ensure!(vm.device(id).is_err(), "the device of {id} is still there");
-    }
-    Ok(())
 }
