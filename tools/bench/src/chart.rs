@@ -190,6 +190,7 @@ fn tick(value: f64, highest: f64) -> String {
 /// Three significant digits.
 fn figure(value: f64) -> String {
     match value {
+        0.0 => "0".to_owned(),
         _ if value < 10.0 => format!("{value:.2}"),
         _ if value < 100.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),

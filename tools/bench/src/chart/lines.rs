@@ -100,7 +100,9 @@ impl Lines {
             let line = [(place, lowest), (place, ceiling)];
             chart.draw_series([PathElement::new(line, MEDIUM.stroke_width(1))])?;
             let (x, y) = chart.backend_coord(&(place, ceiling));
-            draw_text(area, name, (x, y), 12, VPos::Bottom)?;
+            // To the right of the line.
+            let offset = 4 + 3 * name.chars().count() as i32;
+            draw_text(area, name, (x + offset, y), 12, VPos::Top)?;
         }
         for line in &self.lines {
             let colour = picture.colour(line.series);

@@ -232,6 +232,7 @@ fn steps(measured: &Measured) -> Vec<Panel> {
     };
     let held = |of: fn(&crate::suite::steps::Change) -> f64| {
         let changes = step.changes.iter();
+        // The first change may be much older.
         let first = step.iops.first().map_or(0.0, |(ms, _)| *ms);
         let mut points: Vec<_> = changes
             .map(|change| (change.ms.max(first), plain(of(change))))

@@ -18,12 +18,11 @@ use vm::Driver;
 const LOW: f64 = 1.5;
 const HIGH: f64 = 2.0;
 
-/// Width of a window of fio's log, in ms.
+/// Width of a window in which completions are counted, in ms.
 const WINDOW: f64 = 20.0;
 
-/// By how much a job may have begun before the first window of its log has ended, in ms: a helper
-/// thread writes the log, and is late by up to a window itself.
-const LATE: f64 = 2.0 * WINDOW;
+/// How long before the first completion of a job its requests may have been in flight, in ms.
+const LATE: f64 = 5.0;
 
 /// How long the whole run may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -92,16 +91,22 @@ fn script(disk: &str) -> String {
         "set -e; rm -f /run/steps-*; \
          test -e {folder}/queue0_history || {{ \
          echo 'the driver has no queue0_history in debugfs' >&2; exit 1; }}; \
-         (while sleep 0.1; do cat {folder}/queue0_history; done) > /run/steps-history & \
+         awk '/^coalesce_depth / {{ depth = $2 }} /^coalesce_reqs_now / {{ reqs = $2 }} \
+         /^coalesce_usecs_now / {{ usecs = $2 }} \
+         END {{ print 0, depth + 0, reqs + 0, usecs + 0 }}' {folder}/queue0 > /run/steps-history; \
+         (while sleep 0.1; do cat {folder}/queue0_history; done) >> /run/steps-history & \
          sampler=$!; \
          fio --filename=/dev/{disk} --rw=randread --bs=4k --direct=1 --ioengine=libaio --thread \
-         --time_based --norandommap --random_generator=lfsr --log_avg_msec={WINDOW} \
+         --time_based --norandommap --random_generator=lfsr \
          --log_alternate_epoch=1 --log_alternate_epoch_clock_id=1 --output=/run/steps-fio \
          --name=low --iodepth=1 --runtime={} {} \
          --name=high --iodepth=127 --startdelay={LOW} --runtime={HIGH} {} || {{ \
          kill $sampler; cat /run/steps-fio >&2; exit 1; }}; \
          kill $sampler; \
-         for name in low high; do echo \"=== $name\"; cat /run/steps-${{name}}_iops.*.log; done; \
+         for name in low high; do log=$(echo /run/steps-${{name}}_iops.*.log); \
+         echo \"=== $name\"; sed -n '1p;$p' $log | cut -d , -f 1 | xargs echo; \
+         awk -F , '{{ windows[int($1 / {WINDOW})]++ }} END {{ for (k in windows) \
+         print k * {WINDOW}, windows[k] * 1000 / {WINDOW} }}' $log | sort -n; done; \
          echo '=== history'; cat /run/steps-history {folder}/queue0_history\n",
         2.0 * LOW + HIGH,
         log("low"),
@@ -118,19 +123,13 @@ fn parse(setting: &str, output: &str) -> Result<Step> {
             .find_map(|(heading, text)| (heading == name).then_some(text))
             .with_context(|| format!("the guest did not report {name}"))
     };
-    let (low, high) = (log(part("low")?)?, log(part("high")?)?);
-    let (Some(first), Some(last)) = (high.first(), high.last()) else {
-        anyhow::bail!("fio's second job has logged nothing");
-    };
-    let (start, down) = (first.0 - LATE, last.0 - first.0 + LATE);
-    let end = low.last().map_or(down, |last| last.0 - start);
+    let (low, high) = (Log::parse(part("low")?)?, Log::parse(part("high")?)?);
+    let start = high.first - LATE;
+    let (down, end) = (high.last - start, low.last - start);
     let changes = history(part("history")?, start)?;
-    let iops = low.iter().map(|(time, iops)| {
-        // The windows of the two jobs need not begin together.
-        let near = high
-            .iter()
-            .find(|(other, _)| (other - time).abs() <= WINDOW / 2.0);
-        (time - start, iops + near.map_or(0.0, |(_, iops)| *iops))
+    let iops = low.windows.iter().map(|(time, iops)| {
+        let same = high.windows.iter().find(|(other, _)| other == time);
+        (time - start, iops + same.map_or(0.0, |(_, iops)| *iops))
     });
     Ok(Step {
         setting: setting.to_owned(),
@@ -143,17 +142,37 @@ fn parse(setting: &str, output: &str) -> Result<Step> {
     })
 }
 
-/// Lines of `time in ms, IOPS, ...`.
-fn log(text: &str) -> Result<Vec<(f64, f64)>> {
-    let line = |line: &str| {
-        let mut words = line.split(',').map(|word| word.trim().parse::<f64>());
-        match (words.next(), words.next()) {
-            (Some(Ok(time)), Some(Ok(iops))) => Ok((time, iops)),
-            _ => anyhow::bail!("{line:?} is no line of fio's log"),
-        }
-    };
-    let lines = text.lines().filter(|text| !text.trim().is_empty());
-    lines.map(line).collect()
+/// When a job's requests ended, in ms.
+struct Log {
+    first: f64,
+    last: f64,
+    /// Begin of each window, and IOPS in it.
+    windows: Vec<(f64, f64)>,
+}
+
+impl Log {
+    /// Lines of two numbers: first the times of the first and the last completion, then begin and
+    /// IOPS of each window.
+    fn parse(text: &str) -> Result<Self> {
+        let pair = |line: &str| {
+            let words = line.split_whitespace().map(str::parse::<f64>);
+            match words.collect::<Result<Vec<_>, _>>().as_deref() {
+                Ok([one, two]) => Ok((*one, *two)),
+                _ => anyhow::bail!("{line:?} is not two numbers of fio's log"),
+            }
+        };
+        let mut pairs = text
+            .lines()
+            .map(pair)
+            .collect::<Result<Vec<_>>>()?
+            .into_iter();
+        let (first, last) = pairs.next().context("a job of fio has logged nothing")?;
+        Ok(Self {
+            first,
+            last,
+            windows: pairs.collect(),
+        })
+    }
 }
 
 /// Lines of `time in ns, depth, N, T`, some of them several times; in order, and without those of
@@ -266,22 +285,21 @@ mod tests {
 
     #[test]
     fn logs_and_history_share_a_clock() {
-        let output =
-            "noise\n=== low\n9020, 700, 0, 4096\n10020, 600, 0, 4096\n12020, 50, 0, 4096\n\
-                      13500, 700, 0, 4096\n=== high\n10020, 40000, 0, 4096\n12020, 41000, 0, 4096\n\
-                      === history\n1000000000 1 0 0\n9000000000 1 0 50\n10030000000 128 32 500\n\
+        let output = "noise\n=== low\n8500 13500\n9980 700\n10000 600\n12020 50\n\
+                      === high\n10005 12025\n10000 40000\n12020 41000\n=== history\n0 0 0 20\n\
+                      7000000000 1 0 0\n9000000000 1 0 50\n10030000000 128 32 500\n\
                       10030000000 128 32 500\n12050000000 1 0 50\n";
         let step = parse("adaptive", output).unwrap();
-        assert_eq!((step.down_ms, step.end_ms), (2040.0, 3520.0));
-        assert_eq!((step.settle_up_ms, step.settle_down_ms), (50.0, 30.0));
+        assert_eq!((step.down_ms, step.end_ms), (2025.0, 3500.0));
+        assert_eq!((step.settle_up_ms, step.settle_down_ms), (30.0, 25.0));
         assert_eq!(step.changes.len(), 4);
-        assert_eq!(step.iops[1], (40.0, 40600.0));
+        assert_eq!(step.iops[1], (0.0, 40600.0));
     }
 
     #[test]
     fn nonsense_is_named() {
-        for (from, to) in [("12020, 41000", "x"), ("9000000000 1 0 50", "1 2 3")] {
-            let text = "=== low\n1, 1\n=== high\n12020, 41000\n=== history\n9000000000 1 0 50\n";
+        for (from, to) in [("12020 41000", "x"), ("9000000000 1 0 50", "1 2 3")] {
+            let text = "=== low\n1 1\n=== high\n12020 41000\n=== history\n9000000000 1 0 50\n";
             let message = format!("{:#}", parse("a", &text.replace(from, to)).unwrap_err());
             assert!(message.contains(to), "{message}");
         }
