@@ -10,6 +10,9 @@ use std::path::PathBuf;
 /// Bytes of a block device's configuration space.
 const CONFIG_SIZE: u32 = 96;
 
+/// Descriptors of a queue, unless the disk says otherwise.
+const QUEUE_SIZE: u16 = 256;
+
 /// Number of block devices in the standard.
 const VIRTIO_ID_BLOCK: u32 = 2;
 
@@ -126,17 +129,18 @@ impl FrontEnd {
         properties.remove("serial");
         // QEMU's own default is one for each CPU, which the device would not know.
         let queues = properties.remove("num-queues").unwrap_or(json!(1));
+        // Each front end has another default, and both another than QEMU's own disk.
+        let size = properties.remove("queue-size").unwrap_or(json!(QUEUE_SIZE));
         match self {
             Self::Blk => {
                 properties.insert("num-queues".into(), queues);
+                properties.insert("queue-size".into(), size);
             }
             Self::Test => {
                 properties.insert("virtio-id".into(), json!(VIRTIO_ID_BLOCK));
                 properties.insert("config_size".into(), json!(CONFIG_SIZE));
                 properties.insert("num_vqs".into(), queues);
-                if let Some(size) = properties.remove("queue-size") {
-                    properties.insert("vq_size".into(), size);
-                }
+                properties.insert("vq_size".into(), size);
             }
         }
         properties
@@ -183,6 +187,21 @@ mod tests {
             (&test["virtio-id"], &test["config_size"]),
             (&json!(2), &json!(96))
         );
-        assert!(!test.contains_key("num-queues"));
+        assert!(!test.contains_key("num-queues") && !test.contains_key("queue-size"));
+    }
+
+    #[test]
+    fn defaults_are_the_same_for_both() {
+        let disk = Disk::new("d", Backend::device(DeviceConfig::null(4096)));
+        let blk = FrontEnd::Blk.properties(disk.properties());
+        assert_eq!(
+            (&blk["num-queues"], &blk["queue-size"]),
+            (&json!(1), &json!(256))
+        );
+        let test = FrontEnd::Test.properties(disk.properties());
+        assert_eq!(
+            (&test["num_vqs"], &test["vq_size"]),
+            (&json!(1), &json!(256))
+        );
     }
 }
