@@ -2,6 +2,8 @@
 
 //! The pure files of drivers/block, as they are.
 
+#[path = "../../../drivers/block/coalesce.rs"]
+pub mod coalesce;
 #[path = "../../../drivers/block/completion.rs"]
 pub mod completion;
 #[path = "../../../drivers/block/histogram.rs"]
@@ -10,6 +12,8 @@ pub mod histogram;
 pub mod limits;
 #[path = "../../../drivers/block/name.rs"]
 pub mod name;
+#[path = "../../../drivers/block/named.rs"]
+mod named;
 #[path = "../../../drivers/block/request.rs"]
 pub mod request;
 #[path = "../../../drivers/block/suppress.rs"]

@@ -2,6 +2,7 @@
 
 //! Runs one small scenario of guest and host in every interleaving that loom tells apart.
 
+use crate::driver::completion::Plan;
 use crate::driver::suppress::Suppress;
 use crate::fault::Fault;
 use crate::guest::Guest;
@@ -24,6 +25,15 @@ pub enum Cpu {
     Other,
 }
 
+/// What becomes of the timer that a pass may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Once it is armed, it runs out at some time.
+    RunsOut,
+    /// It does not run out, as if its time were very long.
+    Never,
+}
+
 /// What guest and host do.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -38,10 +48,15 @@ pub struct Scenario {
     /// Who runs the pass that is owed after a budget was used up: the same CPU when no interrupt
     /// is pending, or a poller on another one, as the kernel's `irq_poll` does.
     pub continuation: Cpu,
-    /// The modes of the passes, in turn.
-    pub modes: Vec<Suppress>,
-    /// The mode that another CPU switches to, at any time.
-    pub switch_to: Option<Suppress>,
+    /// The requests from this one on are urgent.
+    pub urgent: Request,
+    /// The plans of the passes, in turn.
+    pub plans: Vec<Plan>,
+    /// The plan that another CPU switches to, at any time.
+    pub switch_to: Option<Plan>,
+    /// Whether a timer that is armed runs out, on a CPU of its own, or later than everything else:
+    /// so late that nobody may count on it.
+    pub timer: Timer,
     /// Another CPU runs a pass at any time, without an interrupt: a request has timed out.
     pub rescue: bool,
     /// The budget of each pass.
@@ -64,8 +79,10 @@ impl Default for Scenario {
             upfront: 2,
             submitter: Cpu::Same,
             continuation: Cpu::Same,
-            modes: vec![Suppress::Loop],
+            urgent: Request::MAX,
+            plans: vec![Suppress::Loop.plan()],
             switch_to: None,
+            timer: Timer::Never,
             rescue: false,
             budget: u32::MAX,
             batch: 1,
@@ -87,6 +104,14 @@ pub struct Coverage {
     pub repeats: AtomicU64,
     /// Passes that ended because their budget was used up.
     pub budget_ends: AtomicU64,
+    /// Passes that ended with a timer armed.
+    pub late_ends: AtomicU64,
+    /// Timers that ran out.
+    pub timer_fires: AtomicU64,
+    /// Requests that a timer's pass has collected.
+    pub timer_completions: AtomicU64,
+    /// Urgent requests that had the next signal come earlier.
+    pub hastened: AtomicU64,
     /// Interrupts that found the ring empty.
     pub empty_interrupts: AtomicU64,
     /// Signals of the device.
@@ -96,7 +121,12 @@ pub struct Coverage {
 impl Coverage {
     /// Counts one of `what`.
     pub fn count(what: &AtomicU64) {
-        what.fetch_add(1, Relaxed);
+        Self::add(what, 1);
+    }
+
+    /// Counts some of `what`.
+    pub fn add(what: &AtomicU64, count: u32) {
+        what.fetch_add(count.into(), Relaxed);
     }
 }
 
@@ -147,17 +177,23 @@ fn execute<P: Protocol>(scenario: &Arc<Scenario>, protocol: P, coverage: &Arc<Co
         observer.clone(),
     ));
     guest.irq.belongs_to(&thread::current());
+    guest.start();
 
-    let (irq, kick) = (guest.irq.clone(), guest.kick.clone());
+    let (irq, kick, work) = (guest.irq.clone(), guest.kick.clone(), guest.work.clone());
     let host = thread::spawn({
         let scenario = scenario.clone();
-        move || host::run(&scenario, device, &irq, &kick, &observer)
+        move || host::run(&scenario, device, &irq, &kick, &work, &observer)
     });
     guest.kick.belongs_to(host.thread());
     if scenario.continuation == Cpu::Other {
         let poller = guest.clone();
         let thread = thread::spawn(move || poller.take_polls());
         guest.poll.belongs_to(thread.thread());
+    }
+    if scenario.timer == Timer::RunsOut {
+        let timer = guest.clone();
+        let thread = thread::spawn(move || timer.take_timers());
+        guest.timer.belongs_to(thread.thread());
     }
     if scenario.submitter == Cpu::Other {
         let submitter = guest.clone();

@@ -14,6 +14,12 @@ pub enum Fault {
     DelayedWithoutFence,
     /// enable_cb_delayed() asks for the signal one buffer later than the last one in flight.
     DelayedTooFar,
+    /// enable_cb_ahead() looks at the ring without a barrier after it asked for a signal.
+    AheadWithoutFence,
+    /// enable_cb_ahead() asks for the signal one buffer later than it should.
+    AheadTooFar,
+    /// enable_cb_ahead() does not see that the buffer that it asked for is there.
+    AheadLooksOneTooFar,
     /// get_buf() with callbacks on does not ask for a signal at the next buffer.
     GetBufDoesNotRearm,
     /// get_buf() asks for the next signal without a barrier before the next look at the ring.
@@ -32,4 +38,12 @@ pub enum Fault {
     ContinuationForgotten,
     /// The poller does not look again, after it has said that it ends, whether it is needed.
     PollerDoesNotLookAgain,
+    /// The caller of the protocol starts no timer after a pass that ended late.
+    TimerForgotten,
+    /// A timer that is started while its handler runs is taken to be the one that ran out.
+    TimerStartedMeanwhileIsLost,
+    /// A pass with an urgent request in flight has the next signal come late all the same.
+    UrgentWaits,
+    /// Who submits an urgent request does not run the pass that is owed then.
+    HastenedPassForgotten,
 }

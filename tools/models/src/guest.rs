@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The guest of a loom model: its CPUs, the queue's lock, and the properties that each pass and
-//! each end must have.
+//! The guest of a loom model: the queue's lock, and the properties that each pass and the end must
+//! have. What its CPUs do: see [`cpus`].
 
-use crate::driver::completion::{End, Pass};
+use crate::driver::completion::{End, Pass, Plan, Rearm};
 use crate::driver::suppress::Suppress;
-use crate::explore::{Coverage, Cpu, Observer, Scenario};
+use crate::explore::{Coverage, Cpu, Observer, Scenario, Timer};
 use crate::fault::Fault;
-use crate::line::{Line, DONE, OWED, SIGNAL};
+use crate::line::{Line, Work, ARMED, SIGNAL, STOP};
 use crate::mutants::Protocol;
-use crate::virtqueue::{Driver, Interrupt, Request};
+use crate::virtqueue::{Driver, Interrupt, Request, Wish};
 use loom::sync::atomic::AtomicBool;
 use loom::sync::Mutex;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+
+mod cpus;
 
 /// What the queue's lock guards.
 struct Queue<P> {
@@ -33,14 +35,23 @@ pub struct Guest<P> {
     interrupt: Box<dyn Interrupt>,
     switched: AtomicBool,
     observer: Observer,
+    /// What is left to do.
+    pub work: Rc<Work>,
     /// From the device to the CPU that takes the interrupts.
     pub irq: Rc<Line>,
     /// From the guest to the device.
     pub kick: Rc<Line>,
     /// From an interrupt to the CPU that runs the poller.
     pub poll: Rc<Line>,
+    /// From a pass to the CPU on which the timer runs out.
+    pub timer: Rc<Line>,
     /// `IRQ_POLL_F_SCHED`.
     scheduled: AtomicBool,
+}
+
+/// Whether a plan may have the next signal come late.
+fn is_lazy(plan: Plan) -> bool {
+    matches!(plan.rearm, Rearm::Ahead(_) | Rearm::Timer)
 }
 
 impl<P: Protocol> Guest<P> {
@@ -57,6 +68,8 @@ impl<P: Protocol> Guest<P> {
                 "the ring has room for what is there at the start"
             );
         }
+        let work = Rc::new(Work::default());
+        let line = || Rc::new(Line::new(work.clone()));
         Self {
             interrupt: virtqueue.interrupt(),
             queue: Mutex::new(Queue {
@@ -68,150 +81,72 @@ impl<P: Protocol> Guest<P> {
             }),
             switched: AtomicBool::new(false),
             observer,
-            irq: Rc::new(Line::new()),
-            kick: Rc::new(Line::new()),
-            poll: Rc::new(Line::new()),
+            irq: line(),
+            // The device does not end by itself before it has done all that it is kicked for.
+            kick: Rc::new(Line::new(Rc::default())),
+            poll: line(),
+            timer: line(),
             scheduled: AtomicBool::new(false),
             scenario,
+            work,
         }
     }
 
-    /// The CPU that takes the interrupts.
-    pub fn take_interrupts(&self) {
-        let (mut owed, mut done) = (false, false);
-        while owed || !done {
-            let bits = if owed {
-                self.irq.take()
-            } else {
-                self.irq.wait()
-            };
-            done |= bits & DONE != 0;
-            if bits & SIGNAL != 0 {
-                let ended = self.interrupt();
-                if self.scenario.fault == Some(Fault::LateAcknowledge) {
-                    done |= self.irq.take() & DONE != 0;
-                }
-                if ended == Some(End::Budget) {
-                    match self.scenario.continuation {
-                        Cpu::Same => owed = true,
-                        Cpu::Other => self.schedule(),
-                    }
-                }
-            } else if owed {
-                owed = self.pass() == End::Budget;
-            }
-            owed &= self.scenario.fault != Some(Fault::ContinuationForgotten);
-        }
-        match self.scenario.continuation {
-            Cpu::Same => self.check_all_seen(),
-            Cpu::Other => self.poll.raise(DONE),
-        }
+    fn has(&self, fault: Fault) -> bool {
+        self.scenario.fault == Some(fault)
     }
 
-    /// The CPU that runs the poller, if it is another one.
-    pub fn take_polls(&self) {
-        let (mut scheduled, mut done) = (false, false);
-        loop {
-            let bits = if scheduled || done {
-                self.poll.take()
-            } else {
-                self.poll.wait()
-            };
-            scheduled |= bits & OWED != 0;
-            done |= bits & DONE != 0;
-            if scheduled {
-                scheduled = self.poll_once();
-            } else if done {
-                break;
-            }
-        }
-        self.check_all_seen();
-    }
-
-    /// C function: `irq_poll_sched()`.
-    fn schedule(&self) {
-        if !self.scheduled.swap(true, AcqRel) {
-            self.poll.raise(OWED);
-        }
-    }
-
-    /// Polls once; `true` if the poller stays scheduled.
-    fn poll_once(&self) -> bool {
-        if self.pass() == End::Budget {
-            return true;
-        }
-        // C function: irq_poll_complete().
-        self.scheduled.swap(false, Release);
-        let look = self.scenario.fault != Some(Fault::PollerDoesNotLookAgain);
-        if look && self.queue.lock().unwrap().protocol.is_owed() {
-            self.schedule();
-        }
-        false
-    }
-
-    /// The CPU that submits, if it is another one.
-    pub fn submit_rest(&self) {
-        for _ in self.scenario.upfront..self.scenario.requests {
-            assert!(
-                self.submit(&mut self.queue.lock().unwrap()),
-                "the ring has room for all"
-            );
-            self.kick.raise(SIGNAL);
-        }
-    }
-
-    /// The CPU that writes another mode.
-    pub fn switch(&self) {
-        self.switched.store(true, Relaxed);
-    }
-
-    /// The CPU that looks for a request that has timed out.
-    pub fn rescue(&self) {
-        assert_eq!(self.pass(), End::Quiescent, "a rescue has no budget here");
-    }
-
-    /// C function: `vring_interrupt()`.
-    fn interrupt(&self) -> Option<End> {
-        if self.interrupt.arrives() {
-            return Some(self.pass());
-        }
-        Coverage::count(&self.observer.coverage.empty_interrupts);
-        None
-    }
-
+    /// Submits the next request, if there is one and room for it. C function: `virtio_queue_rq()`.
     fn submit(&self, queue: &mut Queue<P>) -> bool {
         let added = queue.next < self.scenario.requests && queue.virtqueue.add(queue.next);
-        queue.next += Request::from(added);
+        if added {
+            if queue.next >= self.scenario.urgent {
+                let hastened = queue.protocol.hasten(&mut queue.virtqueue);
+                Coverage::add(&self.observer.coverage.hastened, hastened.into());
+            }
+            queue.next += 1;
+        }
         added
     }
 
-    /// One pass under the queue's lock, and what it must be like.
-    fn pass(&self) -> End {
+    /// One pass under the queue's lock by the plan of the day, and what it must be like.
+    fn pass(&self) -> Pass {
         let queue = &mut *self.queue.lock().unwrap();
-        let mode = self.mode(queue.passes);
+        let mut plan = match self.scenario.switch_to {
+            Some(plan) if self.switched.load(Relaxed) => plan,
+            _ => self.scenario.plans[queue.passes % self.scenario.plans.len()],
+        };
+        if is_lazy(plan) && self.is_urgent(queue) && !self.has(Fault::UrgentWaits) {
+            plan.rearm = Rearm::Next;
+        }
+        self.pass_by(queue, plan)
+    }
+
+    /// A pass that has the next buffer signalled, whatever the plan of the day.
+    fn rearm(&self) -> Pass {
+        let queue = &mut *self.queue.lock().unwrap();
+        self.pass_by(queue, Suppress::Loop.plan())
+    }
+
+    /// Whether an urgent request is in flight.
+    fn is_urgent(&self, queue: &Queue<P>) -> bool {
+        let mut urgent = self.scenario.urgent..queue.next;
+        urgent.any(|request| !queue.seen.contains(&request))
+    }
+
+    fn pass_by(&self, queue: &mut Queue<P>, plan: Plan) -> Pass {
         queue.passes += 1;
         let seen = &mut queue.seen;
         let before = seen.len();
         let budget = self.scenario.budget;
         let pass = queue
             .protocol
-            .pass(&mut queue.virtqueue, mode, budget, &mut |request| {
+            .pass(&mut queue.virtqueue, plan, budget, &mut |request| {
                 seen.push(request)
             });
-
         let taken = seen.len() - before;
         assert_eq!(taken, pass.completions as usize, "miscounted: {pass:?}");
-        assert!(pass.completions <= budget.max(1), "over budget: {pass:?}");
-        assert!(
-            pass.drains <= pass.completions + 1,
-            "a drain in vain: {pass:?}"
-        );
-        let on = queue.virtqueue.callbacks_on();
-        assert_eq!(
-            on,
-            pass.end == End::Quiescent,
-            "callbacks on: {on}, but {pass:?}"
-        );
+        self.check(plan, pass, &*queue.virtqueue);
         self.cover(pass);
 
         if self.scenario.submitter == Cpu::Same {
@@ -223,28 +158,64 @@ impl<P: Protocol> Guest<P> {
                 self.kick.raise(SIGNAL);
             }
         }
-        pass.end
+        pass
     }
 
-    fn mode(&self, passes: usize) -> Suppress {
-        match self.scenario.switch_to {
-            Some(mode) if self.switched.load(Relaxed) => mode,
-            _ => self.scenario.modes[passes % self.scenario.modes.len()],
+    /// What a pass must be like.
+    fn check(&self, plan: Plan, pass: Pass, virtqueue: &dyn Driver) {
+        let budget = self.scenario.budget.max(1);
+        assert!(pass.completions <= budget, "over budget: {pass:?}");
+        assert!(
+            pass.drains <= pass.completions + 1,
+            "a drain in vain: {pass:?}"
+        );
+        let on = virtqueue.callbacks_on();
+        assert_eq!(
+            on,
+            pass.end == End::Quiescent,
+            "callbacks on: {on}, but {pass:?}"
+        );
+        if pass.end == End::Late {
+            assert!(is_lazy(plan), "late without a reason: {pass:?}");
+            assert!(pass.completions > 0, "late for nothing: {pass:?}");
+            let wish = match plan.rearm {
+                Rearm::Ahead(count) if virtqueue.can_count() => Wish::Ahead(count.max(1) - 1),
+                _ => Wish::None,
+            };
+            assert_eq!(virtqueue.wish(), wish, "another wish than {plan:?}");
         }
     }
 
     fn cover(&self, pass: Pass) {
         let coverage = &self.observer.coverage;
         Coverage::count(&coverage.passes);
-        coverage
-            .repeats
-            .fetch_add(u64::from(pass.drains) - 1, Relaxed);
-        if pass.end == End::Budget {
-            Coverage::count(&coverage.budget_ends);
+        Coverage::add(&coverage.repeats, pass.drains - 1);
+        match pass.end {
+            End::Quiescent => {}
+            End::Late => Coverage::count(&coverage.late_ends),
+            End::Budget => Coverage::count(&coverage.budget_ends),
         }
     }
 
-    /// The device has completed everything, every interrupt and every work item has run.
+    /// What follows on a pass that ended late, after the lock.
+    fn arm(&self, pass: Pass) {
+        let armed = pass.end == End::Late && self.scenario.timer == Timer::RunsOut;
+        if armed && !self.has(Fault::TimerForgotten) {
+            self.timer.raise(ARMED);
+        }
+    }
+
+    /// So much was done. If nothing is left, this is the end.
+    fn finish(&self, count: u32) {
+        if self.work.end(count) {
+            self.check_all_seen();
+            for line in [&self.irq, &self.poll, &self.timer] {
+                line.raise(STOP);
+            }
+        }
+    }
+
+    /// The device has completed everything, and every interrupt, timer and work item has run.
     fn check_all_seen(&self) {
         let seen = &self.queue.lock().unwrap().seen;
         let completed = self.observer.completed.lock().unwrap();

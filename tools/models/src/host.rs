@@ -4,7 +4,7 @@
 //! raises the interrupt whenever the rules ask for it.
 
 use crate::explore::{Coverage, Observer, Scenario};
-use crate::line::{Line, DONE, SIGNAL};
+use crate::line::{Line, Work, DONE, SIGNAL};
 use crate::virtqueue::{Device, Taken};
 
 /// Runs the device until all requests of `scenario` are completed.
@@ -13,6 +13,7 @@ pub fn run(
     mut device: Box<dyn Device>,
     irq: &Line,
     kick: &Line,
+    work: &Work,
     observer: &Observer,
 ) {
     let mut left = usize::from(scenario.requests);
@@ -32,6 +33,8 @@ pub fn run(
             irq.raise(SIGNAL);
         }
     }
+    // Whoever takes what is raised here ends the model, if nobody else does.
+    work.end(1);
     irq.raise(DONE);
 }
 

@@ -10,7 +10,7 @@
 //! ([`explore`]), or a plain one for long runs in a single thread ([`world`]).
 //!
 //! A model that cannot fail proves nothing: [`fault`] and [`mutants`] break it on purpose, and the
-//! tests demand that each break is found.
+//! tests demand ([`verdict`]) that each break is found.
 
 pub mod driver;
 pub mod explore;
@@ -22,5 +22,6 @@ pub mod memory;
 pub mod mutants;
 pub mod packed;
 pub mod split;
+pub mod verdict;
 pub mod virtqueue;
 pub mod world;

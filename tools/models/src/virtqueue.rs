@@ -54,6 +54,8 @@ pub enum Wish {
     Every,
     /// One for the completion that comes so many after the next that the driver takes.
     At(u16),
+    /// The same, but it may lie beyond what is in flight: callbacks are off as far as the ring knows.
+    Ahead(u16),
 }
 
 /// The driver's half; everything that the queue's lock guards.
@@ -67,6 +69,9 @@ pub trait Driver: Ring<Buf = Request> {
     /// What the driver has asked for.
     fn wish(&self) -> Wish;
 
+    /// Whether the driver can ask for the completion of a certain number.
+    fn can_count(&self) -> bool;
+
     /// The part of the queue that an interrupt looks at before it has the lock.
     fn interrupt(&self) -> Box<dyn Interrupt>;
 
@@ -74,7 +79,7 @@ pub trait Driver: Ring<Buf = Request> {
     /// buffer if none is.
     fn callbacks_on(&self) -> bool {
         match self.wish() {
-            Wish::None => false,
+            Wish::None | Wish::Ahead(_) => false,
             Wish::Every => true,
             Wish::At(distance) => distance < self.outstanding().max(1),
         }
@@ -135,6 +140,10 @@ impl Ring for Box<dyn Driver> {
 
     fn enable_cb_delayed(&mut self) -> bool {
         (**self).enable_cb_delayed()
+    }
+
+    fn enable_cb_ahead(&mut self, count: u16) -> bool {
+        (**self).enable_cb_ahead(count)
     }
 
     fn get_buf(&mut self) -> Option<Request> {

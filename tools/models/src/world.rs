@@ -3,7 +3,7 @@
 //! Driver and device in a single thread, for long schedules: the device acts between the steps of
 //! the protocol, as a script tells it.
 
-use crate::driver::completion::{End, Handler, Pass, Ring};
+use crate::driver::completion::{End, Handler, Pass, Plan, Rearm, Ring};
 use crate::driver::suppress::Suppress;
 use crate::fault::Fault;
 use crate::memory::Plain;
@@ -95,6 +95,12 @@ impl Ring for Interposed<'_> {
         self.virtqueue.enable_cb_delayed()
     }
 
+    fn enable_cb_ahead(&mut self, count: u16) -> bool {
+        self.host.act(Pace::EveryStep);
+        self.host.act(Pace::BeforeEnable);
+        self.virtqueue.enable_cb_ahead(count)
+    }
+
     fn get_buf(&mut self) -> Option<Request> {
         self.host.act(Pace::EveryStep);
         let buf = self.virtqueue.get_buf()?;
@@ -109,29 +115,35 @@ pub struct World {
     interrupt: Box<dyn Interrupt>,
     handler: Handler,
     next: Request,
+    urgent: Vec<Request>,
     /// The host.
     pub host: Host,
     /// The requests in the order in which the driver saw them completed.
     pub seen: Vec<Request>,
-    /// The mode of the next pass.
-    pub mode: Suppress,
+    /// The plan of the next pass, but nothing waits while an urgent request is in flight.
+    pub plan: Plan,
     /// The budget of the next pass.
     pub budget: u32,
-    /// A pass used up its budget.
+    /// A pass used up its budget, or an urgent request found completions.
     pub owed: bool,
+    /// The timer is armed.
+    pub timer: bool,
+    /// The plan of the last pass that asked for anything, and how it ended; or what an urgent
+    /// request has asked for since.
+    pub last: (Plan, End),
 }
 
 impl World {
     /// A fresh queue, on which the device acts during passes as `script` says: so many completions
     /// at each step of `pace`.
-    pub fn new(layout: Layout, mode: Suppress, pace: Pace, script: Vec<u8>) -> Self {
-        Self::with_fault(layout, mode, pace, script, None)
+    pub fn new(layout: Layout, plan: Plan, pace: Pace, script: Vec<u8>) -> Self {
+        Self::with_fault(layout, plan, pace, script, None)
     }
 
     /// The same, with a ring or device that is broken.
     pub fn with_fault(
         layout: Layout,
-        mode: Suppress,
+        plan: Plan,
         pace: Pace,
         script: Vec<u8>,
         fault: Option<Fault>,
@@ -142,6 +154,7 @@ impl World {
             virtqueue,
             handler: Handler::new(),
             next: 0,
+            urgent: Vec::new(),
             host: Host {
                 device,
                 held: VecDeque::new(),
@@ -153,9 +166,11 @@ impl World {
                 script: script.into(),
             },
             seen: Vec::new(),
-            mode,
+            plan,
             budget: u32::MAX,
             owed: false,
+            timer: false,
+            last: (Suppress::Loop.plan(), End::Quiescent),
         }
     }
 
@@ -167,6 +182,21 @@ impl World {
             }
             self.next = self.next.wrapping_add(1);
         }
+    }
+
+    /// Submits a request that must not wait, if the ring has room for it.
+    pub fn submit_urgent(&mut self) {
+        if !self.virtqueue.add(self.next) {
+            return;
+        }
+        self.urgent.push(self.next);
+        self.next = self.next.wrapping_add(1);
+        let hastened = self.handler.hasten(&mut self.virtqueue);
+        assert_eq!(hastened, self.last.1 == End::Late);
+        if hastened {
+            self.last = (Suppress::Loop.plan(), End::Quiescent);
+        }
+        self.owed |= self.handler.is_owed();
     }
 
     /// Handles the pending interrupt, if there is one: what the pass did, if the ring was not
@@ -181,19 +211,39 @@ impl World {
         std::mem::take(&mut self.owed).then(|| self.pass())
     }
 
-    /// Runs a pass that no interrupt asked for.
+    /// Has the timer run out, if it is armed.
+    pub fn expire(&mut self) -> Option<Pass> {
+        std::mem::take(&mut self.timer).then(|| self.pass())
+    }
+
+    /// Runs a pass that no interrupt asked for, after which the next buffer is signalled.
     pub fn rescue(&mut self) -> Pass {
-        self.pass()
+        self.pass_by(Suppress::Loop.plan())
     }
 
     /// Lets everything come to its end: the device completes all, and all that is due is done.
-    pub fn settle(&mut self) {
+    /// Returns how many timers ran out for nothing.
+    pub fn settle(&mut self) -> u32 {
+        let mut in_vain = 0;
         self.host.complete(usize::MAX);
-        while self.host.pending || self.owed {
+        while self.host.pending || self.owed || self.timer {
             self.interrupt();
             self.proceed();
+            let fired = self.expire();
+            in_vain += u32::from(fired.is_some_and(|pass| pass.completions == 0));
             self.host.complete(usize::MAX);
         }
+        in_vain
+    }
+
+    /// Whether a request that must not wait is in flight.
+    pub fn is_urgent(&self) -> bool {
+        !self.urgent.is_empty()
+    }
+
+    /// What the driver has asked for.
+    pub fn wish(&self) -> Wish {
+        self.virtqueue.wish()
     }
 
     /// How many requests the device has.
@@ -212,24 +262,46 @@ impl World {
         match self.virtqueue.wish() {
             Wish::None => false,
             Wish::Every => in_device > 0,
-            Wish::At(distance) => (unseen..unseen + in_device).contains(&distance),
+            Wish::At(distance) | Wish::Ahead(distance) => {
+                (unseen..unseen + in_device).contains(&distance)
+            }
         }
     }
 
     fn pass(&mut self) -> Pass {
+        let lazy = matches!(self.plan.rearm, Rearm::Ahead(_) | Rearm::Timer);
+        let rearm = if lazy && self.is_urgent() {
+            Rearm::Next
+        } else {
+            self.plan.rearm
+        };
+        self.pass_by(Plan { rearm, ..self.plan })
+    }
+
+    fn pass_by(&mut self, plan: Plan) -> Pass {
         let mut ring = Interposed {
             virtqueue: &mut self.virtqueue,
             host: &mut self.host,
         };
-        let seen = &mut self.seen;
-        let pass = self
-            .handler
-            .run(&mut ring, self.mode, self.budget, |request| {
-                seen.push(request)
-            });
+        let (seen, urgent) = (&mut self.seen, &mut self.urgent);
+        let pass = self.handler.run(&mut ring, plan, self.budget, |request| {
+            urgent.retain(|urgent| *urgent != request);
+            seen.push(request);
+        });
         self.owed = pass.end == End::Budget;
+        self.timer |= pass.end == End::Late;
+        // A pass that finds nothing with callbacks on asks for nothing: the last wish still stands.
+        let asks = plan.disable || plan.rearm == Rearm::Delayed || pass.completions > 0;
+        if asks || self.last.1 != End::Quiescent {
+            self.last = (plan, pass.end);
+        }
         assert_eq!(self.owed, self.handler.is_owed());
-        assert_eq!(self.virtqueue.callbacks_on(), !self.owed);
+        assert_eq!(self.virtqueue.callbacks_on(), pass.end == End::Quiescent);
+        if let (End::Late, Rearm::Ahead(count), true) =
+            (pass.end, plan.rearm, self.virtqueue.can_count())
+        {
+            assert_eq!(self.virtqueue.wish(), Wish::Ahead(count.max(1) - 1));
+        }
         pass
     }
 }

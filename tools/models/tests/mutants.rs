@@ -2,11 +2,12 @@
 
 //! The model can fail: every deliberate defect, in the protocol or around it, is found.
 
-use models::driver::completion::Handler;
+use models::driver::completion::{Plan, Rearm};
 use models::driver::suppress::Suppress::{self, Delayed, Loop, Off};
-use models::explore::{explore, Cpu, Scenario};
+use models::explore::{Cpu, Scenario, Timer};
 use models::fault::Fault;
-use models::mutants::{Bug, Mutant};
+use models::mutants::Bug;
+use models::verdict::{assert_bug_caught, assert_fault_caught};
 use models::virtqueue::{Format, Layout};
 
 /// Three requests, of which the device completes one at a time.
@@ -18,48 +19,10 @@ fn scenario(mode: Suppress, event_idx: bool) -> Scenario {
         },
         requests: 3,
         upfront: 3,
-        modes: vec![mode],
+        plans: vec![mode.plan()],
         preemptions: Some(2),
         ..Scenario::default()
     }
-}
-
-/// Demands that `outcome` is a violation that says one of `symptoms`.
-fn assert_caught<T>(what: &str, outcome: Result<T, String>, symptoms: &[&str]) {
-    let Err(violation) = outcome else {
-        panic!("{what}: not caught");
-    };
-    let known = symptoms.iter().any(|symptom| violation.contains(symptom));
-    assert!(known, "{what}: caught as something else: {violation}");
-}
-
-fn assert_bug_caught(bug: Bug, scenario: &Scenario, symptom: &str) {
-    let outcome = explore(scenario, || Mutant::new(Bug::None));
-    assert!(
-        outcome.is_ok(),
-        "{bug:?}: the healthy copy fails: {:?}",
-        outcome.err()
-    );
-    let outcome = explore(scenario, move || Mutant::new(bug));
-    assert_caught(&format!("{bug:?}"), outcome, &[symptom]);
-}
-
-fn assert_fault_caught(fault: Fault, scenario: Scenario, symptom: &str) {
-    let outcome = explore(&scenario, Handler::new);
-    assert!(
-        outcome.is_ok(),
-        "{fault:?}: the healthy model fails: {:?}",
-        outcome.err()
-    );
-    let faulty = Scenario {
-        fault: Some(fault),
-        ..scenario
-    };
-    assert_caught(
-        &format!("{fault:?}"),
-        explore(&faulty, Handler::new),
-        &[symptom],
-    );
 }
 
 #[test]
@@ -89,7 +52,7 @@ fn going_idle_with_callbacks_off_is_seen_at_once() {
             assert_bug_caught(Bug::NeverEnabled, &scenario, "callbacks on: false");
         }
         let switching = Scenario {
-            modes: vec![Loop, Off],
+            plans: vec![Loop.plan(), Off.plan()],
             budget: 1,
             ..scenario(Loop, event_idx)
         };
@@ -153,7 +116,7 @@ fn formats(scenario: Scenario) -> [Scenario; 2] {
 /// In a packed ring, only a pass of another mode begins to ask for signals at certain buffers.
 fn off_after_loop() -> Scenario {
     Scenario {
-        modes: vec![Loop, Off],
+        plans: vec![Loop.plan(), Off.plan()],
         ..scenario(Off, true)
     }
 }
@@ -202,9 +165,122 @@ fn every_barrier_of_the_device_is_needed() {
 #[test]
 fn an_interrupt_acknowledged_late_is_lost() {
     for event_idx in [false, true] {
-        for mode in Suppress::ALL {
+        for &mode in Suppress::ALL {
             let scenario = scenario(mode, event_idx);
             assert_fault_caught(Fault::LateAcknowledge, scenario, "lost wakeup");
         }
+    }
+}
+
+/// A scenario whose signals wait, on a ring that can count. No timer runs out.
+fn waiting(rearm: Rearm) -> Scenario {
+    Scenario {
+        plans: vec![Plan {
+            disable: true,
+            rearm,
+        }],
+        ..scenario(Loop, true)
+    }
+}
+
+/// The same with a timer.
+fn timed(rearm: Rearm) -> Scenario {
+    Scenario {
+        timer: Timer::RunsOut,
+        requests: 2,
+        upfront: 2,
+        ..waiting(rearm)
+    }
+}
+
+/// The last of three requests is urgent, and submitted by another CPU. No timer runs out.
+fn urgent(rearm: Rearm) -> Scenario {
+    Scenario {
+        urgent: 2,
+        upfront: 2,
+        submitter: Cpu::Other,
+        ..waiting(rearm)
+    }
+}
+
+/// The same on the rings that can be silenced from the start. A packed ring with EVENT_IDX cannot,
+/// after an interrupt, before callbacks have been enabled once.
+fn rings(scenario: Scenario) -> Vec<Scenario> {
+    let flags = |format| Scenario {
+        layout: Layout {
+            format,
+            event_idx: false,
+            ..scenario.layout
+        },
+        ..scenario.clone()
+    };
+    vec![
+        scenario.clone(),
+        flags(Format::Split),
+        flags(Format::Packed),
+    ]
+}
+
+#[test]
+fn a_signal_ahead_must_be_asked_for_as_carefully_as_any() {
+    let next = waiting(Rearm::Ahead(1));
+    assert_bug_caught(Bug::AheadRecheckIgnored, &next, "lost wakeup");
+    assert_fault_caught(Fault::AheadWithoutFence, next.clone(), "lost wakeup");
+    assert_fault_caught(Fault::AheadLooksOneTooFar, next, "lost wakeup");
+    for count in [1, 2] {
+        let timed = timed(Rearm::Ahead(count));
+        assert_bug_caught(Bug::AheadTooFar, &timed, "another wish");
+        assert_fault_caught(Fault::AheadTooFar, timed, "another wish");
+    }
+}
+
+#[test]
+fn the_timer_must_be_armed_and_come_to_rest() {
+    for rearm in [Rearm::Timer, Rearm::Ahead(2)] {
+        for timed in rings(timed(rearm)) {
+            assert_fault_caught(Fault::TimerForgotten, timed.clone(), "lost wakeup");
+            assert_bug_caught(Bug::LateForNothing, &timed, "late for nothing");
+        }
+        // One request after the other, so that each interrupt is on its own.
+        let single = Scenario {
+            layout: Layout {
+                size: 1,
+                ..Layout::default()
+            },
+            requests: 3,
+            upfront: 1,
+            ..timed(rearm)
+        };
+        assert_fault_caught(Fault::TimerStartedMeanwhileIsLost, single, "lost wakeup");
+    }
+}
+
+#[test]
+fn late_is_neither_on_nor_off() {
+    for rearm in [Rearm::Timer, Rearm::Ahead(2)] {
+        let mut timed = timed(rearm);
+        for plan in &mut timed.plans {
+            plan.disable = false;
+        }
+        assert_bug_caught(Bug::LateIsOn, &timed, "callbacks on: false");
+    }
+    for mut timed in formats(timed(Rearm::Timer)) {
+        timed.plans[0].disable = false;
+        assert_bug_caught(Bug::LateWithCallbacksOn, &timed, "callbacks on: true");
+    }
+}
+
+#[test]
+fn urgent_requests_must_be_cared_for() {
+    for urgent in [Rearm::Timer, Rearm::Ahead(3)]
+        .map(urgent)
+        .into_iter()
+        .flat_map(rings)
+    {
+        assert_bug_caught(Bug::NeverHastens, &urgent, "lost wakeup");
+        assert_bug_caught(Bug::HastenRecheckIgnored, &urgent, "lost wakeup");
+        let symptom = "lost wakeup";
+        assert_fault_caught(Fault::HastenedPassForgotten, urgent.clone(), symptom);
+        assert_fault_caught(Fault::UrgentWaits, urgent, symptom);
     }
 }

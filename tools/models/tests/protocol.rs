@@ -4,12 +4,10 @@
 //! request completed twice or out of order, a budget exceeded, or the ring called quiescent with
 //! callbacks off. `cargo test -p models -- --nocapture` shows how much was explored.
 
-use models::driver::completion::Handler;
 use models::driver::suppress::Suppress::{self, Delayed, Loop, Off};
-use models::explore::{explore, Coverage, Cpu, Scenario};
+use models::explore::{Cpu, Scenario};
+use models::verdict::assert_holds;
 use models::virtqueue::{Format, Layout};
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 const NO_BUDGET: u32 = u32::MAX;
 
@@ -22,52 +20,16 @@ fn scenario(requests: u16, mode: Suppress, event_idx: bool, budget: u32) -> Scen
         },
         requests,
         upfront: requests,
-        modes: vec![mode],
+        plans: vec![mode.plan()],
         budget,
         preemptions: Some(2),
         ..Scenario::default()
     }
 }
 
-/// What a set of explorations has met.
-#[derive(Debug, Default)]
-struct Met {
-    executions: u64,
-    passes: u64,
-    repeats: u64,
-    budget_ends: u64,
-    empty_interrupts: u64,
-    signals: u64,
-}
-
-/// Explores all `scenarios`, demands that the properties hold, and tells what was met.
-fn assert_holds(what: &str, scenarios: impl IntoIterator<Item = Scenario>) -> Met {
-    let start = Instant::now();
-    let mut met = Met::default();
-    for scenario in scenarios {
-        match explore(&scenario, Handler::new) {
-            Ok(coverage) => met.add(&coverage),
-            Err(violation) => panic!("{violation}\nin {scenario:#?}"),
-        }
-    }
-    println!("{what}: {met:?} in {:.1} s", start.elapsed().as_secs_f64());
-    met
-}
-
-impl Met {
-    fn add(&mut self, coverage: &Coverage) {
-        self.executions += coverage.executions.load(Relaxed);
-        self.passes += coverage.passes.load(Relaxed);
-        self.repeats += coverage.repeats.load(Relaxed);
-        self.budget_ends += coverage.budget_ends.load(Relaxed);
-        self.empty_interrupts += coverage.empty_interrupts.load(Relaxed);
-        self.signals += coverage.signals.load(Relaxed);
-    }
-}
-
 /// Every mode, with each of `budgets`, with and without EVENT_IDX.
 fn settings(budgets: &[u32]) -> impl Iterator<Item = (Suppress, bool, u32)> {
-    Suppress::ALL.into_iter().flat_map(move |mode| {
+    Suppress::ALL.iter().flat_map(move |&mode| {
         [false, true]
             .into_iter()
             .flat_map(move |event_idx| budgets.iter().map(move |budget| (mode, event_idx, *budget)))
@@ -77,9 +39,9 @@ fn settings(budgets: &[u32]) -> impl Iterator<Item = (Suppress, bool, u32)> {
 /// Every change from one mode to another, with and without EVENT_IDX.
 fn changes() -> impl Iterator<Item = (Suppress, Suppress, bool)> {
     let modes = Suppress::ALL;
-    modes.into_iter().flat_map(move |from| {
-        let others = modes.into_iter().filter(move |to| *to != from);
-        others.flat_map(move |to| [false, true].map(|event_idx| (from, to, event_idx)))
+    modes.iter().flat_map(move |&from| {
+        let others = modes.iter().filter(move |to| **to != from);
+        others.flat_map(move |&to| [false, true].map(|event_idx| (from, to, event_idx)))
     })
 }
 
@@ -224,7 +186,7 @@ fn requests_that_another_cpu_submits_meanwhile() {
 fn a_mode_that_changes_from_pass_to_pass() {
     let scenarios = changes().flat_map(|(from, to, event_idx)| {
         [1, 2].map(|budget| Scenario {
-            modes: vec![from, to],
+            plans: vec![from.plan(), to.plan()],
             ..scenario(4, from, event_idx, budget)
         })
     });
@@ -234,7 +196,7 @@ fn a_mode_that_changes_from_pass_to_pass() {
 #[test]
 fn a_mode_that_another_cpu_changes() {
     let scenarios = changes().map(|(from, to, event_idx)| Scenario {
-        switch_to: Some(to),
+        switch_to: Some(to.plan()),
         ..scenario(3, from, event_idx, NO_BUDGET)
     });
     assert_holds("concurrent change of mode", scenarios);

@@ -116,6 +116,10 @@ impl<M: Memory> virtqueue::Driver for Half<M> {
         }
     }
 
+    fn can_count(&self) -> bool {
+        false
+    }
+
     fn interrupt(&self) -> Box<dyn virtqueue::Interrupt> {
         Box::new(Interrupt {
             vring: self.vring.clone(),
@@ -165,6 +169,12 @@ impl<M: Memory> Ring for Half<M> {
             M::fence(SeqCst);
         }
         !self.vring.is_used(last_used)
+    }
+
+    /// As in rust/virtio/virtqueue.rs: no signal is asked for.
+    fn enable_cb_ahead(&mut self, _count: u16) -> bool {
+        self.disable_cb();
+        true
     }
 
     /// C functions: `virtqueue_get_buf_ctx_packed()`, `update_last_used_idx_packed()`.

@@ -25,6 +25,8 @@ pub(super) struct Half<M: Memory> {
     unlocked: Rc<Unlocked<M>>,
     avail_idx: u16,
     no_interrupt: bool,
+    /// used_event was written without telling the ring.
+    ahead: bool,
     in_flight: Vec<Option<Request>>,
     fault: Option<Fault>,
 }
@@ -39,6 +41,7 @@ impl<M: Memory> Half<M> {
             }),
             avail_idx: layout.start,
             no_interrupt: false,
+            ahead: false,
             in_flight: vec![None; usize::from(layout.size)],
             vring,
             fault,
@@ -57,6 +60,7 @@ impl<M: Memory> Half<M> {
         if self.unlocked.event_triggered.load() != 0 {
             self.unlocked.event_triggered.store(0);
         }
+        self.ahead = false;
         if self.no_interrupt {
             self.no_interrupt = false;
             if !self.vring.layout().event_idx {
@@ -87,14 +91,23 @@ impl<M: Memory> virtqueue::Driver for Half<M> {
     }
 
     fn wish(&self) -> Wish {
-        if self.no_interrupt {
+        let event = || {
+            let event = self.vring.used_event.load();
+            event.wrapping_sub(self.last_used())
+        };
+        if self.ahead {
+            Wish::Ahead(event())
+        } else if self.no_interrupt {
             Wish::None
         } else if self.vring.layout().event_idx {
-            let event = self.vring.used_event.load();
-            Wish::At(event.wrapping_sub(self.last_used()))
+            Wish::At(event())
         } else {
             Wish::Every
         }
+    }
+
+    fn can_count(&self) -> bool {
+        self.vring.layout().event_idx
     }
 
     fn interrupt(&self) -> Box<dyn virtqueue::Interrupt> {
@@ -110,6 +123,7 @@ impl<M: Memory> Ring for Half<M> {
 
     /// C function: `virtqueue_disable_cb_split()`.
     fn disable_cb(&mut self) {
+        self.ahead = false;
         if self.no_interrupt {
             return;
         }
@@ -152,6 +166,27 @@ impl<M: Memory> Ring for Half<M> {
             M::fence(SeqCst);
         }
         self.vring.used_idx.load().wrapping_sub(last_used) <= bufs
+    }
+
+    /// Not in virtio_ring.c: rust/virtio/used_event.rs, behind `virtqueue_disable_cb()`.
+    fn enable_cb_ahead(&mut self, count: u16) -> bool {
+        self.disable_cb();
+        if !self.vring.layout().event_idx {
+            return true;
+        }
+        let last_used = self.last_used();
+        let ahead = if self.has(Fault::AheadTooFar) {
+            count.max(1)
+        } else {
+            count.max(1).wrapping_sub(1)
+        };
+        self.vring.used_event.store(last_used.wrapping_add(ahead));
+        self.ahead = true;
+        if !self.has(Fault::AheadWithoutFence) {
+            M::fence(SeqCst);
+        }
+        let there = self.vring.used_idx.load().wrapping_sub(last_used);
+        there <= ahead || self.has(Fault::AheadLooksOneTooFar) && there == ahead.wrapping_add(1)
     }
 
     /// C function: `virtqueue_get_buf_ctx_split()`.
