@@ -54,7 +54,7 @@ pub enum Wish {
     Every,
     /// One for the completion that comes so many after the next that the driver takes.
     At(u16),
-    /// The same, but it may lie beyond what is in flight: callbacks are off as far as the ring knows.
+    /// The same, but it may lie beyond what is in flight, and callbacks are off for the ring.
     Ahead(u16),
 }
 

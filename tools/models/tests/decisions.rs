@@ -136,16 +136,19 @@ proptest! {
         let pass = first_interrupt(&mut world, in_flight);
         // What arrives before the look is taken at once if that are enough, or else waits.
         let mut waiting = 0;
+        let mut left = in_flight - 1;
         let count = count.max(1);
-        for arrived in early.into_iter().map(u16::from) {
+        for most in early {
+            let arrived = left.min(most.into());
+            left -= arrived;
             if !counts || arrived < count {
-                waiting = arrived.min(in_flight - 1);
+                waiting = arrived;
                 break;
             }
         }
         prop_assert_eq!((pass.end, world.unseen(), world.timer), (End::Late, waiting, true));
         prop_assert!(!world.host.pending);
-        let left = world.in_device();
+        prop_assert_eq!(world.in_device(), left);
         let mut completions = 0;
         while !world.host.pending && world.in_device() > 0 {
             world.host.complete(1);
