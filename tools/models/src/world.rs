@@ -3,109 +3,30 @@
 //! Driver and device in a single thread, for long schedules: the device acts between the steps of
 //! the protocol, as a script tells it.
 
-use crate::driver::completion::{End, Handler, Pass, Plan, Rearm, Ring};
+use crate::driver::coalesce::{Coalesce, Found, Load, Policy};
+use crate::driver::completion::{End, Handler, Pass, Plan, Rearm};
 use crate::driver::suppress::Suppress;
 use crate::fault::Fault;
 use crate::memory::Plain;
-use crate::virtqueue::{self, Device, Driver, Interrupt, Layout, Request, Taken, Wish};
-use std::collections::VecDeque;
+use crate::virtqueue::{self, Driver, Interrupt, Layout, Request, Wish};
+use host::Interposed;
 
-/// At which steps of a pass the device acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Before every operation on the ring.
-    EveryStep,
-    /// After each buffer that was taken.
-    AfterBuffer,
-    /// Before callbacks are enabled: after the ring was seen empty.
-    BeforeEnable,
+mod host;
+
+pub use host::{Host, Pace};
+
+/// What the driver makes plans of.
+#[derive(Clone, Copy, Debug)]
+pub enum Choice {
+    /// This plan, but nothing waits while an urgent request is in flight.
+    Plan(Plan),
+    /// These settings, and what is in flight.
+    Settings(Suppress, Coalesce),
 }
 
-/// The device and the interrupt that it raised.
-pub struct Host {
-    device: Box<dyn Device>,
-    held: VecDeque<Taken>,
-    /// The requests in the order of their completion.
-    pub completed: Vec<Request>,
-    /// An interrupt waits to be handled.
-    pub pending: bool,
-    /// The signals sent so far.
-    pub signals: u32,
-    /// The device completes the newest request first.
-    pub newest_first: bool,
-    pace: Pace,
-    script: VecDeque<u8>,
-}
-
-impl Host {
-    /// Completes up to `count` requests, and decides about a signal after each.
-    pub fn complete(&mut self, count: usize) {
-        for _ in 0..count {
-            while let Some(taken) = self.device.take() {
-                self.held.push_back(taken);
-            }
-            let next = if self.newest_first {
-                self.held.pop_back()
-            } else {
-                self.held.pop_front()
-            };
-            let Some(taken) = next else {
-                return;
-            };
-            self.device.complete(taken);
-            self.completed.push(taken.request);
-            if self.device.must_signal() {
-                self.signals += 1;
-                self.pending = true;
-            }
-        }
-    }
-
-    fn act(&mut self, now: Pace) {
-        if self.pace == now {
-            let count = self.script.pop_front().unwrap_or(0);
-            self.complete(count.into());
-        }
-    }
-}
-
-/// A virtqueue before whose operations the device acts.
-struct Interposed<'a> {
-    virtqueue: &'a mut Box<dyn Driver>,
-    host: &'a mut Host,
-}
-
-impl Ring for Interposed<'_> {
-    type Buf = Request;
-
-    fn disable_cb(&mut self) {
-        self.host.act(Pace::EveryStep);
-        self.virtqueue.disable_cb();
-    }
-
-    fn enable_cb(&mut self) -> bool {
-        self.host.act(Pace::EveryStep);
-        self.host.act(Pace::BeforeEnable);
-        self.virtqueue.enable_cb()
-    }
-
-    fn enable_cb_delayed(&mut self) -> bool {
-        self.host.act(Pace::EveryStep);
-        self.host.act(Pace::BeforeEnable);
-        self.virtqueue.enable_cb_delayed()
-    }
-
-    fn enable_cb_ahead(&mut self, count: u16) -> bool {
-        self.host.act(Pace::EveryStep);
-        self.host.act(Pace::BeforeEnable);
-        self.virtqueue.enable_cb_ahead(count)
-    }
-
-    fn get_buf(&mut self) -> Option<Request> {
-        self.host.act(Pace::EveryStep);
-        let buf = self.virtqueue.get_buf()?;
-        self.host.act(Pace::AfterBuffer);
-        Some(buf)
+impl From<Plan> for Choice {
+    fn from(plan: Plan) -> Self {
+        Self::Plan(plan)
     }
 }
 
@@ -114,14 +35,15 @@ pub struct World {
     virtqueue: Box<dyn Driver>,
     interrupt: Box<dyn Interrupt>,
     handler: Handler,
+    policy: Policy,
     next: Request,
     urgent: Vec<Request>,
     /// The host.
     pub host: Host,
     /// The requests in the order in which the driver saw them completed.
     pub seen: Vec<Request>,
-    /// The plan of the next pass, but nothing waits while an urgent request is in flight.
-    pub plan: Plan,
+    /// What the next pass goes by.
+    pub choice: Choice,
     /// The budget of the next pass.
     pub budget: u32,
     /// A pass used up its budget, or an urgent request found completions.
@@ -136,14 +58,14 @@ pub struct World {
 impl World {
     /// A fresh queue, on which the device acts during passes as `script` says: so many completions
     /// at each step of `pace`.
-    pub fn new(layout: Layout, plan: Plan, pace: Pace, script: Vec<u8>) -> Self {
-        Self::with_fault(layout, plan, pace, script, None)
+    pub fn new(layout: Layout, choice: impl Into<Choice>, pace: Pace, script: Vec<u8>) -> Self {
+        Self::with_fault(layout, choice, pace, script, None)
     }
 
     /// The same, with a ring or device that is broken.
     pub fn with_fault(
         layout: Layout,
-        plan: Plan,
+        choice: impl Into<Choice>,
         pace: Pace,
         script: Vec<u8>,
         fault: Option<Fault>,
@@ -153,20 +75,12 @@ impl World {
             interrupt: virtqueue.interrupt(),
             virtqueue,
             handler: Handler::new(),
+            policy: Policy::new(),
             next: 0,
             urgent: Vec::new(),
-            host: Host {
-                device,
-                held: VecDeque::new(),
-                completed: Vec::new(),
-                pending: false,
-                signals: 0,
-                newest_first: false,
-                pace,
-                script: script.into(),
-            },
+            host: Host::new(device, pace, script),
             seen: Vec::new(),
-            plan,
+            choice: choice.into(),
             budget: u32::MAX,
             owed: false,
             timer: false,
@@ -203,17 +117,17 @@ impl World {
     /// empty.
     pub fn interrupt(&mut self) -> Option<Pass> {
         let arrives = std::mem::take(&mut self.host.pending) && self.interrupt.arrives();
-        arrives.then(|| self.pass())
+        arrives.then(|| self.pass(true))
     }
 
     /// Runs the pass that is owed, if one is.
     pub fn proceed(&mut self) -> Option<Pass> {
-        std::mem::take(&mut self.owed).then(|| self.pass())
+        std::mem::take(&mut self.owed).then(|| self.pass(false))
     }
 
     /// Has the timer run out, if it is armed.
     pub fn expire(&mut self) -> Option<Pass> {
-        std::mem::take(&mut self.timer).then(|| self.pass())
+        std::mem::take(&mut self.timer).then(|| self.pass(false))
     }
 
     /// Runs a pass that no interrupt asked for, after which the next buffer is signalled.
@@ -268,14 +182,31 @@ impl World {
         }
     }
 
-    fn pass(&mut self) -> Pass {
-        let lazy = matches!(self.plan.rearm, Rearm::Ahead(_) | Rearm::Timer);
-        let rearm = if lazy && self.is_urgent() {
-            Rearm::Next
-        } else {
-            self.plan.rearm
+    fn pass(&mut self, signalled: bool) -> Pass {
+        let urgent = self.is_urgent();
+        let plan = match self.choice {
+            Choice::Plan(plan @ Plan { rearm, .. }) => {
+                let lazy = matches!(rearm, Rearm::Ahead(_) | Rearm::Timer);
+                let rearm = if lazy && urgent { Rearm::Next } else { rearm };
+                Plan { rearm, ..plan }
+            }
+            Choice::Settings(suppress, coalesce) => {
+                let load = Load {
+                    in_flight: self.virtqueue.outstanding().into(),
+                    urgent,
+                    signalled,
+                };
+                let can_count = self.virtqueue.can_count();
+                self.policy.plan(suppress, &coalesce, load, can_count).0
+            }
         };
-        self.pass_by(Plan { rearm, ..self.plan })
+        let pass = self.pass_by(plan);
+        self.policy.learn(Found {
+            completions: pass.completions,
+            left: self.virtqueue.outstanding().into(),
+            idle: pass.drains > 1,
+        });
+        pass
     }
 
     fn pass_by(&mut self, plan: Plan) -> Pass {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The completion protocol under long random schedules in a single thread, with plans that change
-//! at any time.
+//! at any time, arbitrary ones and those that the driver makes of its settings.
 
+use models::driver::coalesce::{Coalesce, Method};
 use models::driver::completion::{End, Pass, Plan, Rearm};
+use models::driver::suppress::Suppress;
 use models::fault::Fault;
 use models::virtqueue::{Format, Layout, Wish};
-use models::world::{Pace, World};
+use models::world::{Choice, Pace, World};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 
@@ -19,7 +21,7 @@ enum Step {
     Proceed,
     Expire,
     Rescue,
-    Plan(Plan),
+    Choose(Choice),
     Budget(u32),
 }
 
@@ -33,6 +35,30 @@ fn plans() -> impl Strategy<Value = Plan> {
     (any::<bool>(), rearm).prop_map(|(disable, rearm)| Plan { disable, rearm })
 }
 
+fn settings() -> impl Strategy<Value = (Suppress, Coalesce)> {
+    let reqs = prop_oneof![0..5u32, 0..300u32];
+    let modes = prop::sample::select(Suppress::ALL.to_vec());
+    let methods = prop::sample::select(Method::ALL.to_vec());
+    let usecs = prop_oneof![Just(0), 1..2000u32];
+    (modes, usecs, reqs, methods, 0..20u32, any::<bool>()).prop_map(
+        |(suppress, usecs, reqs, method, min_in_flight, adaptive)| {
+            let coalesce = Coalesce {
+                usecs,
+                reqs,
+                method,
+                min_in_flight,
+                adaptive,
+            };
+            (suppress, coalesce)
+        },
+    )
+}
+
+fn choices() -> impl Strategy<Value = Choice> {
+    let settings = settings().prop_map(|(suppress, coalesce)| Choice::Settings(suppress, coalesce));
+    prop_oneof![plans().prop_map(Choice::Plan), settings]
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0..20u16).prop_map(Step::Submit),
@@ -42,7 +68,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::Proceed),
         2 => Just(Step::Expire),
         1 => Just(Step::Rescue),
-        2 => plans().prop_map(Step::Plan),
+        2 => choices().prop_map(Step::Choose),
         1 => prop_oneof![0..8u32, 0..300u32, Just(u32::MAX)].prop_map(Step::Budget),
     ];
     prop::collection::vec(step, 1..300)
@@ -64,7 +90,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
 #[derive(Clone, Debug)]
 struct Schedule {
     layout: Layout,
-    plan: Plan,
+    choice: Choice,
     newest_first: bool,
     script: Vec<u8>,
     steps: Vec<Step>,
@@ -73,10 +99,10 @@ struct Schedule {
 fn schedules() -> impl Strategy<Value = Schedule> {
     let counts = prop_oneof![3 => Just(0), 1 => 1..4u8];
     let scripts = prop::collection::vec(counts, 0..2000);
-    (layouts(), plans(), any::<bool>(), scripts, steps()).prop_map(
-        |(layout, plan, newest_first, script, steps)| Schedule {
+    (layouts(), choices(), any::<bool>(), scripts, steps()).prop_map(
+        |(layout, choice, newest_first, script, steps)| Schedule {
             layout,
-            plan,
+            choice,
             newest_first,
             script,
             steps,
@@ -89,12 +115,12 @@ fn schedules() -> impl Strategy<Value = Schedule> {
 fn run(schedule: Schedule, fault: Option<Fault>) -> Result<(), TestCaseError> {
     let Schedule {
         layout,
-        plan,
+        choice,
         newest_first,
         script,
         steps,
     } = schedule;
-    let mut world = World::with_fault(layout, plan, Pace::EveryStep, script, fault);
+    let mut world = World::with_fault(layout, choice, Pace::EveryStep, script, fault);
     world.host.newest_first = newest_first;
     for step in steps {
         let mut pass = None;
@@ -106,7 +132,7 @@ fn run(schedule: Schedule, fault: Option<Fault>) -> Result<(), TestCaseError> {
             Step::Proceed => pass = world.proceed(),
             Step::Expire => pass = world.expire(),
             Step::Rescue => pass = Some(world.rescue()),
-            Step::Plan(plan) => world.plan = plan,
+            Step::Choose(choice) => world.choice = choice,
             Step::Budget(budget) => world.budget = budget,
         }
         if let Some(pass) = pass {
