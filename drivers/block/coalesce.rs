@@ -12,8 +12,8 @@
 //! follows a rise at once, and after a fall loses a sixteenth at each pass, or, where waits are
 //! long, for each [`FALL_USECS`] of the wait: so that a few short passes in the middle of a load
 //! change nothing, which is the hysteresis, and that a load that has gone is forgotten within some
-//! 20 ms. A signal that comes as it was asked for is no fall: it says nothing of what more could
-//! have been in flight.
+//! 20 ms. A signal that comes as it was asked for is no fall, unless hardly anything was in
+//! flight: it says nothing of what more could have been.
 //!
 //! # Adaptation
 //!
@@ -173,13 +173,20 @@ impl Policy {
 
     #[inline]
     fn wait(&mut self, settings: &Coalesce, load: Load) -> Option<Wait> {
-        if !(load.signalled && self.waits) {
-            let steps = (self.usecs / FALL_USECS).clamp(1, 16);
+        let min_in_flight = settings.min_in_flight.max(2);
+        let as_asked = load.signalled && self.waits && load.in_flight >= min_in_flight;
+        if !as_asked {
+            let waited = if settings.adaptive {
+                self.usecs
+            } else {
+                settings.usecs
+            };
+            let steps = (waited / FALL_USECS).clamp(1, 16);
             let fall = self.depth.div_ceil(16).saturating_mul(steps);
             self.depth = self.depth.saturating_sub(fall);
         }
         self.depth = self.depth.max(load.in_flight);
-        self.waits = !load.urgent && self.depth >= settings.min_in_flight.max(2);
+        self.waits = !load.urgent && self.depth >= min_in_flight;
         if !self.waits {
             return None;
         }
