@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// Requests that fio got back.
     pub ios: u64,
+    /// Flushes that fio has asked for besides.
+    pub syncs: u64,
     /// Requests a second.
     pub iops: f64,
     /// Bytes a second.
@@ -41,6 +43,13 @@ struct Job {
     job_runtime: f64,
     read: Direction,
     write: Direction,
+    #[serde(default)]
+    sync: Sync,
+}
+
+#[derive(Default, Deserialize)]
+struct Sync {
+    total_ios: u64,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +107,7 @@ pub fn parse(text: &str) -> Result<Report> {
     let threads = job.job_runtime / runtime;
     Ok(Report {
         ios,
+        syncs: job.sync.total_ios,
         iops: directions.iter().map(|direction| direction.iops).sum(),
         bytes_per_s: directions.iter().map(|direction| direction.bw_bytes).sum(),
         lat_mean_us: mean_ns / 1e3,
@@ -118,6 +128,7 @@ mod tests {
         "read": {"total_ios": 2000, "iops": 1000.5, "bw_bytes": 4096000, "runtime": 2000,
             "clat_ns": {"mean": 150000.0,
                 "percentile": {"50.000000": 140000, "99.000000": 900000}}},
+        "sync": {"total_ios": 5},
         "write": {"total_ios": 0, "iops": 0, "bw_bytes": 0, "runtime": 0,
             "clat_ns": {"mean": 0.0}}}]}"#;
 
@@ -129,7 +140,7 @@ mod tests {
             (2000, 1000.5, 4096000.0)
         );
         assert_eq!((report.lat_mean_us, report.lat_p50_us), (150.0, 140.0));
-        assert_eq!(report.lat_p99_us, 900.0);
+        assert_eq!((report.lat_p99_us, report.syncs), (900.0, 5));
     }
 
     #[test]

@@ -78,16 +78,17 @@ impl Meter {
         })
     }
 
-    /// One script, so that nothing else happens in the guest between the counts and the job.
+    /// One script, so that nothing else happens in the guest between the counts and the job. The
+    /// shell reads files by itself: a program for each would take longer than a short job.
     fn script(&self, fio: &str) -> String {
         let disk = &self.disk;
         let counters = format!("/sys/kernel/debug/{}/{disk}", Driver::Rust);
         format!(
             "count() {{\n\
-             echo \"=== $1 interrupts\"; cat /proc/interrupts\n\
-             echo \"=== $1 stat\"; cat /sys/block/{disk}/stat\n\
+             echo \"=== $1 interrupts\"; echo \"$(</proc/interrupts)\"\n\
+             echo \"=== $1 stat\"; echo \"$(</sys/block/{disk}/stat)\"\n\
              for queue in {counters}/queue*[0-9]; do\n\
-             test -e $queue && echo \"=== $1 $(basename $queue)\" && cat $queue\n\
+             test -e $queue && echo \"=== $1 ${{queue##*/}}\" && echo \"$(<$queue)\"\n\
              done\n\
              }}\n\
              count before\n\

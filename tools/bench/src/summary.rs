@@ -134,6 +134,7 @@ pub mod tests {
     fn sample(iops: f64, counters: Option<Counters>) -> Sample {
         let report = Report {
             ios: 1000,
+            syncs: 0,
             iops,
             bytes_per_s: iops * 4096.0,
             lat_mean_us: 10.0,

@@ -126,12 +126,11 @@ impl<'a> Guest<'a> {
                 }
             }
         };
+        // The block layer counts a flush as a write.
+        let asked = sample.report.ios + sample.report.syncs;
         let ended = sample.completed + sample.merged;
-        if sample.report.ios != ended {
-            bail!(
-                "fio has got back {} requests, but the block layer has ended {ended}",
-                sample.report.ios
-            );
+        if asked != ended {
+            bail!("fio has got back {asked} requests, but the block layer has ended {ended}");
         }
         Ok(sample)
     }
