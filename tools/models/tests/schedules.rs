@@ -215,7 +215,6 @@ fn broken_rings_are_noticed() {
         Fault::GetBufDoesNotRearm,
         Fault::DelayedTooFar,
         Fault::AheadTooFar,
-        Fault::AheadLooksOneTooFar,
         Fault::DeviceRepeats,
     ] {
         let broken = |schedule| run(schedule, Some(fault));
