@@ -200,17 +200,7 @@ fn flushes_do_not_wait(_lab: &Lab, vm: &Vm) -> Result<()> {
             vm,
             &[("coalesce_usecs", "100000"), ("coalesce_method", method)],
         )?;
-        let load = fio::start(
-            vm,
-            secs(120),
-            &format!(
-                "--name=j --filename=/dev/{name} --rw=randread --bs=4k --size=32m \
-                 --ioengine=libaio --iodepth=64 --numjobs=2 --time_based --runtime=8"
-            ),
-        )?;
-        wait_until("the load waits for its interrupts", secs(60), || {
-            Ok(counters(vm)?["late_ends"] > 4)
-        })?;
+        let load = load_that_waits(vm, "randread", 8)?;
         let before = counters(vm)?;
         let report = fio::run(
             vm,
@@ -285,15 +275,7 @@ fn changes_under_load(lab: &Lab, vm: &Vm) -> Result<()> {
         ),
     )?;
     let before = counters(vm)?;
-    let report = fio::run(
-        vm,
-        secs(seconds + 60),
-        &format!(
-            "--name=j --filename=/dev/{name} --rw=randwrite --bs=4k --size=8m --numjobs=2 \
-             --offset_increment=16m --ioengine=libaio --iodepth=64 --verify=crc32c --fsync=500 \
-             --time_based --runtime={seconds}"
-        ),
-    )?;
+    let report = fio::run(vm, secs(seconds + 60), &verified(&name, seconds))?;
     let after = counters(vm)?;
     let changes: u64 = changer.wait_ok()?.trim().parse()?;
     set(vm, &DEFAULTS)?;
@@ -321,15 +303,7 @@ fn processors_come_and_go(lab: &Lab, vm: &Vm) -> Result<()> {
              done; count=$((count + 1)); done; echo $count"
         ),
     )?;
-    let report = fio::run(
-        vm,
-        secs(seconds + 60),
-        &format!(
-            "--name=j --filename=/dev/{name} --rw=randwrite --bs=4k --size=8m --numjobs=2 \
-             --offset_increment=16m --ioengine=libaio --iodepth=64 --verify=crc32c --time_based \
-             --runtime={seconds}"
-        ),
-    )?;
+    let report = fio::run(vm, secs(seconds + 60), &verified(&name, seconds))?;
     let times: u64 = hotplug.wait_ok()?.trim().parse()?;
     ensure!(times > 3, "the processor went but {times} times");
     ensure!(report.transfers() > 1000, "fio did but {report:?}");
@@ -342,23 +316,12 @@ fn processors_come_and_go(lab: &Lab, vm: &Vm) -> Result<()> {
 fn unbinds_while_a_timer_runs(lab: &Lab, vm: &Vm) -> Result<()> {
     let device = vm.virtio_device(DISK)?;
     for round in 0..lab.scale(4, 50) {
-        let name = vm.block_device(DISK)?;
         let method = ["timer", "event"][round % 2];
         set(
             vm,
             &[("coalesce_usecs", "100000"), ("coalesce_method", method)],
         )?;
-        let load = fio::start(
-            vm,
-            secs(120),
-            &format!(
-                "--name=j --filename=/dev/{name} --rw=randwrite --bs=4k --size=32m \
-                 --ioengine=libaio --iodepth=64 --numjobs=2 --time_based --runtime=60"
-            ),
-        )?;
-        wait_until("the load waits for its interrupts", secs(60), || {
-            Ok(counters(vm)?["late_ends"] > 4)
-        })?;
+        let load = load_that_waits(vm, "randwrite", 60)?;
         vm.sh_for(secs(60), &format!("echo {device} >{BUS_DRIVER}/unbind"))?;
         let output = load.outcome()?;
         ensure!(output.status != 0, "fio outlived its disk: {output:?}");
@@ -425,6 +388,32 @@ fn set(vm: &Vm, settings: &[(&str, &str)]) -> Result<()> {
 
 fn knob(vm: &Vm, knob: &str) -> Result<String> {
     Ok(format!("/sys/block/{}/{knob}", vm.block_device(DISK)?))
+}
+
+/// fio's job that writes with a flush now and then, and verifies what it wrote.
+fn verified(name: &str, seconds: u64) -> String {
+    format!(
+        "--name=j --filename=/dev/{name} --rw=randwrite --bs=4k --size=8m --numjobs=2 \
+         --offset_increment=16m --ioengine=libaio --iodepth=64 --verify=crc32c --fsync=500 \
+         --time_based --runtime={seconds}"
+    )
+}
+
+/// Starts a load at a depth of 128, and waits until it waits for its interrupts.
+fn load_that_waits(vm: &Vm, rw: &str, seconds: u64) -> Result<fio::Running> {
+    let name = vm.block_device(DISK)?;
+    let load = fio::start(
+        vm,
+        secs(120),
+        &format!(
+            "--name=j --filename=/dev/{name} --rw={rw} --bs=4k --size=32m --ioengine=libaio \
+             --iodepth=64 --numjobs=2 --time_based --runtime={seconds}"
+        ),
+    )?;
+    wait_until("the load waits for its interrupts", secs(60), || {
+        Ok(counters(vm)?["late_ends"] > 4)
+    })?;
+    Ok(load)
 }
 
 /// Reads at a depth of 64 for some seconds, and tells what each counter counted meanwhile.

@@ -15,6 +15,7 @@ mod matrix;
 mod names;
 mod parameters;
 mod partitions;
+mod poll;
 mod pressure;
 mod queues;
 mod read_only;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Group> {
         device::groups(),
         matrix::groups(),
         queues::groups(),
+        poll::groups(),
         kicks::groups(),
         suppression::groups(),
         wakeups::groups(),
