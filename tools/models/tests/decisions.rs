@@ -253,3 +253,17 @@ fn delayed_leaves_early_buffers_for_the_signal_that_comes() {
     world.settle();
     assert_eq!(world.seen, world.host.completed);
 }
+
+#[test]
+fn a_polled_queue_is_never_signalled() {
+    let mut world = World::new(layout(false), Plan::POLL, Pace::AfterBuffer, vec![1; 20]);
+    for round in 0..10 {
+        world.timer = true;
+        let pass = world.expire().expect("somebody polls");
+        assert_eq!(pass.end, End::Late);
+        assert_eq!(world.unseen(), 0, "round {round}");
+        world.submit(5);
+        world.host.complete(3);
+    }
+    assert_eq!(world.host.signals, 0);
+}
