@@ -77,6 +77,10 @@ impl VhostUserBackend for Backend {
         self.device.features() | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
     }
 
+    fn acked_features(&self, features: u64) {
+        self.device.accept(features);
+    }
+
     fn protocol_features(&self) -> VhostUserProtocolFeatures {
         VhostUserProtocolFeatures::CONFIG
             | VhostUserProtocolFeatures::MQ

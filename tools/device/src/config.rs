@@ -5,7 +5,7 @@
 use crate::options::Options;
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_F_MQ,
-    VIRTIO_BLK_F_SEG_MAX,
+    VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_SIZE_MAX,
 };
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
@@ -25,6 +25,9 @@ pub fn features(options: &Options) -> u64 {
         VIRTIO_BLK_F_CONFIG_WCE,
         VIRTIO_F_VERSION_1,
     ];
+    if options.size_max.is_some() {
+        bits.push(VIRTIO_BLK_F_SIZE_MAX);
+    }
     if options.num_queues > 1 {
         bits.push(VIRTIO_BLK_F_MQ);
     }
@@ -43,6 +46,7 @@ pub fn space(options: &Options, size: u64) -> [u8; CONFIG_SIZE] {
     let mut space = [0; CONFIG_SIZE];
     let mut put = |at: usize, bytes: &[u8]| space[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &(size / crate::request::SECTOR).to_le_bytes());
+    put(8, &options.size_max.unwrap_or_default().to_le_bytes());
     put(12, &options.seg_max().to_le_bytes());
     put(20, &options.block_size.to_le_bytes());
     put(WCE, &[options.write_cache.into()]);
@@ -78,11 +82,19 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_of_segments_is_offered_if_there_is_one() {
+        let (without, with) = (options(&[]), options(&["--size-max", "4097"]));
+        let bit = 1 << VIRTIO_BLK_F_SIZE_MAX;
+        assert_eq!(features(&with), features(&without) | bit);
+        assert_eq!(space(&with, 512)[8..12], 4097_u32.to_le_bytes());
+    }
+
+    #[test]
     fn fields_lie_where_the_standard_has_them() {
         let options = options(&["--num-queues", "3", "--queue-size", "64"]);
         let space = space(&options, 1 << 30);
         assert_eq!(space[..8], (1_u64 << 21).to_le_bytes());
-        assert_eq!(space[12..16], 62_u32.to_le_bytes());
+        assert_eq!(space[8..16], [0, 0, 0, 0, 62, 0, 0, 0]);
         assert_eq!(space[20..24], 512_u32.to_le_bytes());
         assert_eq!((space[WCE], space[34], space[35]), (1, 3, 0));
     }

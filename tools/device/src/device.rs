@@ -4,12 +4,13 @@
 
 use crate::config::{self, CONFIG_SIZE, WCE};
 use crate::counters::Counters;
+use crate::limits::Limits;
 use crate::options::Options;
 use crate::policy::Policy;
 use crate::storage::Storage;
 use crate::wait::{Bell, Clock};
 use anyhow::{ensure, Context, Result};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 /// A disk.
@@ -19,6 +20,8 @@ pub struct Device {
     serial: String,
     features: u64,
     space: [u8; CONFIG_SIZE],
+    limits: Limits,
+    accepted: AtomicU64,
     queue_size: u16,
     seed: u64,
     clock: Clock,
@@ -68,6 +71,8 @@ impl Device {
             serial: options.serial.clone(),
             features: config::features(options),
             space: config::space(options, storage.size()),
+            limits: Limits::new(options.seg_max(), options.size_max),
+            accepted: AtomicU64::new(0),
             queue_size: options.queue_size,
             seed: options.seed,
             clock: Clock::start(),
@@ -92,6 +97,16 @@ impl Device {
     /// The features that are offered.
     pub fn features(&self) -> u64 {
         self.features
+    }
+
+    /// Notes which features the driver has accepted.
+    pub fn accept(&self, features: u64) {
+        self.accepted.store(features, Ordering::Relaxed);
+    }
+
+    /// The largest request that the driver may make.
+    pub fn limits(&self) -> Limits {
+        self.limits.known_to(self.accepted.load(Ordering::Relaxed))
     }
 
     /// Most descriptors of a queue.

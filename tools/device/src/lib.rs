@@ -2,12 +2,12 @@
 
 //! A virtio block device whose pace, order and signals are programmable.
 //!
-//! QEMU puts it on the guest's bus and leaves the rings to it (vhost-user). One thread a queue
-//! takes requests from the available ring ([`worker`]), checks their shape ([`request`]), holds
-//! them back as long as the [`policy`] says ([`schedule`]), carries them out on the [`storage`]
-//! ([`execute`]), puts them into the used ring ([`ring`]) and decides whether to signal
-//! ([`signal`]). What the policy is can be changed, and what was counted can be read, over a
-//! [`control`] socket while the guest is at work.
+//! QEMU puts it on the guest's bus and leaves the rings to it (vhost-user). One thread a
+//! queue takes requests from the available ring ([`worker`]), checks their shape
+//! ([`request`], [`limits`]), holds them back as long as the [`policy`] says ([`schedule`]),
+//! carries them out on the [`storage`] ([`execute`]), puts them into the used ring ([`ring`])
+//! and decides whether to signal ([`signal`]). What the policy is can be changed, and what
+//! was counted can be read, over a [`control`] socket while the guest is at work.
 
 pub mod backend;
 pub mod config;
@@ -15,6 +15,7 @@ pub mod control;
 pub mod counters;
 pub mod device;
 pub mod execute;
+pub mod limits;
 pub mod options;
 pub mod policy;
 pub mod request;

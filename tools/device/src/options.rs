@@ -60,6 +60,10 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     pub seg_max: Option<u32>,
 
+    /// Most bytes of a segment [default: not offered]
+    #[arg(long, value_name = "BYTES")]
+    pub size_max: Option<u32>,
+
     /// Logical block size
     #[arg(long, value_name = "BYTES", default_value_t = 512)]
     pub block_size: u32,

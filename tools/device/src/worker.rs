@@ -125,9 +125,11 @@ impl Worker {
         let ring = state.get_queue_mut();
         ring.disable_notification(memory)?;
         let before = self.schedule.len();
+        let limits = self.device.limits();
         for chain in ring.iter(memory)? {
             let head = chain.head_index();
             let request = Request::parse(memory, chain);
+            let request = request.and_then(|request| limits.check(request));
             let now = self.device.clock().now();
             self.schedule.push(now, Pending { head, request });
         }

@@ -10,7 +10,7 @@ use ::device::{Policy, Snapshot};
 use anyhow::{bail, Context, Result};
 use command_fds::{CommandFdExt, FdMapping};
 use serde_json::{json, Map, Value};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -60,20 +60,22 @@ impl Device {
             ])
             .context("cannot hand the sockets to the device")?;
         let process = Supervised::spawn(command)?;
-        let control = UnixStream::connect_addr(&control_address)
-            .context("cannot connect to the device's control socket")?;
-        control.set_read_timeout(Some(PATIENCE))?;
-        let device = Self {
-            _process: process,
-            socket: socket::name(&address)?,
-            control: Mutex::new(BufReader::new(control)),
+        let start = || {
+            let control = UnixStream::connect_addr(&control_address)
+                .context("cannot connect to the device's control socket")?;
+            control.set_read_timeout(Some(PATIENCE))?;
+            let device = Self {
+                _process: process,
+                socket: socket::name(&address)?,
+                control: Mutex::new(BufReader::new(control)),
+            };
+            device.set(&config.policy)?;
+            Ok(device)
         };
-        let started = device.set(&config.policy);
-        started.with_context(|| {
-            let words = std::fs::read_to_string(log).unwrap_or_default();
-            format!("the programmable device did not start\n{words}")
-        })?;
-        Ok(device)
+        start().map_err(|error: anyhow::Error| {
+            let words = fs::read_to_string(log).unwrap_or_default();
+            error.context(format!("the programmable device did not start\n{words}"))
+        })
     }
 
     /// The abstract address at which it listens for QEMU.

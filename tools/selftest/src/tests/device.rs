@@ -2,6 +2,7 @@
 
 //! The driver on the programmable device, whose own counts tell what the driver made it do.
 
+mod limits;
 mod paced;
 
 use crate::fio;
@@ -57,7 +58,7 @@ pub fn groups() -> Vec<Group> {
         })
         .shared("what is held back ends when the queue stops", stop_and_cont)
         .shared("a bad command is refused and changes nothing", bad_commands);
-    vec![kinds, paced::group()]
+    vec![kinds, paced::group(), limits::group()]
 }
 
 fn set(vm: &Vm, disk: &str, policy: &Policy) -> Result<()> {
