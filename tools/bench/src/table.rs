@@ -69,13 +69,18 @@ pub fn table(rows: &[Row]) -> Table {
 /// A table without rows that is drawn as `preset` says, with nothing between rows.
 pub fn empty(preset: &str) -> Table {
     let mut table = Table::new();
+    draw_as(&mut table, preset);
+    table
+}
+
+/// Draws a table as `preset` says, with nothing between rows.
+pub fn draw_as(table: &mut Table, preset: &str) {
     table
         .load_preset(preset)
         .set_content_arrangement(ContentArrangement::Disabled);
     for line in BETWEEN_ROWS {
         table.remove_style(line);
     }
-    table
 }
 
 /// Aligns all columns but the first ones to the right.

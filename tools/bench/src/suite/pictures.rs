@@ -3,7 +3,7 @@
 //! Which pictures are drawn of which scenarios.
 
 use crate::chart::{Bar, Bars, Line, Lines, Panel, Picture, Scale};
-use crate::metric::{Kind, Metric};
+use crate::metric::Metric;
 use crate::suite::results::{Figure, Measured, Results};
 use crate::suite::tables::labelled;
 use anyhow::Result;
@@ -50,36 +50,41 @@ fn picture(measured: &Measured) -> Option<Picture> {
         panels.push(depths(measured, Metric::Interrupts, Scale::Log));
         panels.push(depths(measured, Metric::Iops, Scale::Linear));
     } else {
-        for (metric, title, kind) in [
+        for (metric, title, ratio) in [
             (
                 Metric::Iops,
                 "IOPS relative to the C driver (higher is better)",
-                Kind::Wall,
+                true,
             ),
             (
                 Metric::LatencyMean,
                 "Mean latency relative to the C driver (lower is better)",
-                Kind::Wall,
+                true,
             ),
             (
                 Metric::Signals,
                 "Signals of the device per 1,000 I/Os (lower is better)",
-                Kind::Counts,
+                false,
             ),
             (
                 Metric::Interrupts,
                 "Interrupts per 1,000 I/Os (lower is better)",
-                Kind::Counts,
+                false,
             ),
             (
                 Metric::LateInterrupts,
                 "Signals while the handler ran, per 1,000 I/Os (lower is better)",
-                Kind::Counts,
+                false,
+            ),
+            (
+                Metric::KickTime,
+                "Median time of a kick in ns (lower is better)",
+                false,
             ),
             (
                 Metric::ContendedLocks,
                 "Contended locks per 1,000 I/Os (lower is better)",
-                Kind::Counts,
+                false,
             ),
         ] {
             let single = measured
@@ -90,10 +95,12 @@ fn picture(measured: &Measured) -> Option<Picture> {
                 Metric::LatencyMean => single,
                 Metric::Iops => !single,
                 Metric::Interrupts => !has(measured, Metric::Signals),
+                // Only disks differ in it.
+                Metric::KickTime => measured.disks.len() > 1,
                 _ => true,
             };
             if wanted {
-                panels.extend(bars(measured, metric, title, kind));
+                panels.extend(bars(measured, metric, title, ratio));
             }
         }
     }
@@ -169,18 +176,18 @@ fn depths(measured: &Measured, metric: Metric, y: Scale) -> Panel {
     })
 }
 
-/// Bars a cell and setting; nothing if no cell has the figure.
-fn bars(measured: &Measured, metric: Metric, title: &str, kind: Kind) -> Option<Panel> {
+/// Bars a cell and setting, of ratios to the C driver or of the figures themselves; nothing if no cell has the figure.
+fn bars(measured: &Measured, metric: Metric, title: &str, ratio: bool) -> Option<Panel> {
     let mut bars = Vec::new();
     for (group, cell) in measured.cells.iter().enumerate() {
         for (series, setting) in measured.settings.iter().enumerate() {
             let figure = cell.result(&setting.name).and_then(|r| r.figure(metric));
-            let value = match kind {
-                Kind::Wall => figure.and_then(|figure: &Figure| figure.ratio_to_c),
-                _ => figure.map(|figure| figure.estimate),
+            let value = match ratio {
+                true => figure.and_then(|figure: &Figure| figure.ratio_to_c),
+                false => figure.map(|figure| figure.estimate),
             };
             // Of itself the C driver has no ratio.
-            let value = value.filter(|_| kind != Kind::Wall || !measured.is_c(&setting.name));
+            let value = value.filter(|_| !ratio || !measured.is_c(&setting.name));
             bars.extend(value.map(|value| Bar {
                 group,
                 series,
@@ -202,7 +209,7 @@ fn bars(measured: &Measured, metric: Metric, title: &str, kind: Kind) -> Option<
         Panel::Bars(Bars {
             title: title.to_owned(),
             groups: groups.collect(),
-            reference: (kind == Kind::Wall).then_some(1.0),
+            reference: ratio.then_some(1.0),
             bars,
         })
     })

@@ -4,7 +4,7 @@
 
 use crate::metric::Metric;
 use crate::suite::results::{Cell, CellResult, Figure, Measured, Results};
-use crate::table::{align, empty, interval, median};
+use crate::table::{align, draw_as, empty, interval, median};
 use comfy_table::Table;
 use cost::Outcome;
 use measuring::Estimate;
@@ -44,7 +44,7 @@ pub fn all(measured: &Measured, preset: &str) -> Vec<Table> {
     }
     if !measured.cost.is_empty() {
         let mut table = cost::table::settings(&labelled(measured));
-        table.load_preset(preset);
+        draw_as(&mut table, preset);
         tables.push(table);
     }
     if !measured.steps.is_empty() {
@@ -183,7 +183,11 @@ fn counts(measured: &Measured, preset: &str) -> Table {
 
 fn times(measured: &Measured, preset: &str) -> Table {
     let mut table = empty(preset);
-    table.set_header([
+    let mut results = measured.cells.iter().flat_map(|cell| &cell.results);
+    // Only disks differ in it.
+    let kicks = measured.disks.len() > 1
+        && results.any(|result| result.wall.contains_key(&Metric::KickTime));
+    let mut header = vec![
         "job",
         "setting",
         "IOPS",
@@ -194,7 +198,11 @@ fn times(measured: &Measured, preset: &str) -> Table {
         "95 %",
         "p99 µs of C",
         "95 %",
-    ]);
+    ];
+    if kicks {
+        header.push("kick ns");
+    }
+    table.set_header(header);
     for_each(measured, |job, label, result| {
         let figure = |metric| result.wall.get(&metric);
         let ratio = |metric| {
@@ -210,7 +218,7 @@ fn times(measured: &Measured, preset: &str) -> Table {
             None => "–",
             some => statement(some, true),
         };
-        table.add_row([
+        let mut row = vec![
             job,
             label,
             median(figure(Metric::Iops).map(|f| f.estimate), 0),
@@ -221,7 +229,11 @@ fn times(measured: &Measured, preset: &str) -> Table {
             interval(mean),
             median(p99, 2),
             interval(p99),
-        ]);
+        ];
+        if kicks {
+            row.push(median(figure(Metric::KickTime).map(|f| f.estimate), 0));
+        }
+        table.add_row(row);
     });
     align(&mut table, 2);
     table
