@@ -171,7 +171,8 @@ impl RunOptions {
     }
 }
 
-fn seconds(text: &str) -> Result<f64> {
+/// Parses the time that a job runs.
+pub fn seconds(text: &str) -> Result<f64> {
     let seconds: f64 = text
         .parse()
         .with_context(|| format!("{text:?} is no number"))?;

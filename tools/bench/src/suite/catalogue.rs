@@ -251,9 +251,9 @@ impl Scenario {
         if self.settings.is_empty() || self.rounds == 0 || self.rounds > 1000 {
             bail!("it needs settings, and from 1 to 1000 rounds");
         }
-        if !(0.1..=600.0).contains(&self.runtime) {
+        if !(0.1..=3600.0).contains(&self.runtime) {
             bail!(
-                "a run of {} s is out of range; choose 0.1 to 600",
+                "a run of {} s is out of range; choose 0.1 to 3600",
                 self.runtime
             );
         }
