@@ -161,6 +161,9 @@ proptest! {
             policy.learn(Found { completions: in_flight, left, idle });
             prop_assert!(wait.is_none_or(|wait| u32::from(wait.reqs) <= policy.depth()));
         }
+        for _ in 0..200 {
+            policy.learn(Found { completions: 0, left, idle });
+        }
     }
 
     #[test]
