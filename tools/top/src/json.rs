@@ -10,8 +10,9 @@
 //! A figure that cannot be computed is null. `added` has what each counter has counted in the
 //! interval, so that sums over intervals are exact.
 
-use crate::change::{Change, Report};
+use crate::change::Change;
 use crate::figure::FIGURES;
+use crate::report::Report;
 use serde_json::{json, Map, Value};
 use std::time::UNIX_EPOCH;
 
@@ -49,7 +50,7 @@ fn with_figures(change: &Change, kind: &str, name: Value) -> Map<String, Value> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::DiskReport;
+    use crate::report::DiskReport;
     use std::time::Duration;
 
     #[test]

@@ -2,23 +2,24 @@
 
 //! Shows live what the driver does on the machine on which it runs, as iostat does for disks.
 //!
-//! A [`snapshot`] of all counters is read every interval; what was added between two of them is a
-//! [`change`], whose [`figure`]s are shown as a [`table`] or as [`json`].
+//! A [`snapshot`] of all counters is read every interval; what happened between two of them is a
+//! [`report`] of [`change`]s, whose [`figure`]s are shown as a [`table`] or as [`json`].
 
 mod change;
 mod figure;
 mod json;
 mod options;
 mod output;
+mod report;
 mod screen;
 mod snapshot;
 mod table;
 
 use anyhow::{Context, Result};
-use change::Report;
 use clap::Parser;
 use options::Options;
 use output::Output;
+use report::Report;
 use snapshot::Source;
 use std::io;
 use std::process::ExitCode;

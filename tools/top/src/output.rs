@@ -2,9 +2,9 @@
 
 //! Where reports go: to a terminal in place, or to a file or another program line by line.
 
-use crate::change::Report;
 use crate::json;
 use crate::options::Options;
+use crate::report::Report;
 use crate::screen::{self, Screen};
 use crate::table;
 use std::io::{self, IsTerminal, Stdout, Write};

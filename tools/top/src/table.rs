@@ -2,8 +2,9 @@
 
 //! The table that a person reads: a row for each disk, and for each queue if it has several.
 
-use crate::change::{Change, Report};
+use crate::change::Change;
 use crate::figure::{Figure, FIGURES};
+use crate::report::Report;
 
 /// The heading of the first column.
 const NAME: &str = "disk";
@@ -101,7 +102,7 @@ fn cut(mut line: String, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::DiskReport;
+    use crate::report::DiskReport;
     use std::time::SystemTime;
 
     fn change(completions: u64, interrupts: u64) -> Change {
