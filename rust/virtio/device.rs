@@ -72,7 +72,7 @@ impl Device {
         self.has_bit(feature.bit())
     }
 
-    /// Whether a feature of the transport ([`transport`](crate::transport)) was negotiated.
+    /// Whether a feature of the transport ([`transport`]) was negotiated.
     pub fn has_transport(&self, bit: u32) -> bool {
         self.has_bit(bit)
     }

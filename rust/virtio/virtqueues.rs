@@ -67,8 +67,8 @@ pub struct Virtqueues {
 }
 
 impl Virtqueues {
-    /// Finds `count` virtqueues. Those from `polled` on have no signal; the others have each its own
-    /// where the transport can do that, spread over the CPUs. `name` gives each its name, which
+    /// Finds `count` virtqueues. Those from `polled` on have no signal; the others each have their
+    /// own where the transport can do that, spread over the CPUs. `name` gives each its name, which
     /// shows in `/proc/interrupts`.
     pub(crate) fn find(
         device: &Device,
