@@ -58,7 +58,7 @@ pub fn groups() -> Vec<Group> {
         })
         .shared("what is held back ends when the queue stops", stop_and_cont)
         .shared("a bad command is refused and changes nothing", bad_commands);
-    vec![kinds, paced::group(), limits::group()]
+    vec![kinds, limits::add_to(paced::group())]
 }
 
 fn set(vm: &Vm, disk: &str, policy: &Policy) -> Result<()> {

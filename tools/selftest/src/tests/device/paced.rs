@@ -91,7 +91,7 @@ fn times(vm: &Vm) -> Result<()> {
 
 fn both_sides(vm: &Vm) -> Result<()> {
     let name = vm.block_device(DISK)?;
-    for signal in [Signal::Each, Signal::Batch, Signal::Delayed(2_000)] {
+    for signal in [Signal::Each, Signal::Delayed(2_000)] {
         let policy = Policy {
             latency_us: 50,
             signal,
