@@ -161,7 +161,7 @@ impl<T: Operations> Vtable<T> {
     /// # Safety
     ///
     /// For blk-mq: `rq` was handed over by `blk_mq_complete_request_remote()`, that is by
-    /// [`CompletionBatch`](crate::CompletionBatch).
+    /// [`CompletionBatch`].
     unsafe extern "C" fn complete(rq: *mut bindings::request) {
         // SAFETY: By the requirement of this function; the pointer is not null.
         let request = unsafe { Request::<T, Done>::from_raw(NonNull::new_unchecked(rq)) };
