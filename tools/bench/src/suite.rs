@@ -230,6 +230,7 @@ fn check_drift(options: &BenchOptions, results: &Results) -> Result<()> {
     for drift in &drifts {
         println!("drift: {drift}");
     }
+    println!("{} figures compared with {}", reference.len(), path.display());
     if !drifts.is_empty() {
         bail!(
             "{} figures are not what they were ({}). If that is wanted, make a new reference \
@@ -238,10 +239,5 @@ fn check_drift(options: &BenchOptions, results: &Results) -> Result<()> {
             path.display()
         );
     }
-    println!(
-        "All {} figures are as in {}.",
-        reference.len(),
-        path.display()
-    );
     Ok(())
 }
