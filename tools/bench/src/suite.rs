@@ -230,7 +230,11 @@ fn check_drift(options: &BenchOptions, results: &Results) -> Result<()> {
     for drift in &drifts {
         println!("drift: {drift}");
     }
-    println!("{} figures compared with {}", reference.len(), path.display());
+    println!(
+        "{} figures compared with {}",
+        reference.len(),
+        path.display()
+    );
     if !drifts.is_empty() {
         bail!(
             "{} figures are not what they were ({}). If that is wanted, make a new reference \

@@ -70,6 +70,7 @@ pub fn measure(
     Ok(Cost {
         disk: DiskRecord {
             name: disks.keys().next().cloned().unwrap_or_default(),
+            paced: device.is_paced(),
             properties: device.disk("cost")?.properties().clone(),
             features: BTreeMap::from_iter(features),
         },

@@ -4,7 +4,7 @@
 
 use crate::meter::{Meter, Sample};
 use crate::suite::catalogue::{Catalogue, Scenario, Setting};
-use crate::suite::job::Job;
+use crate::suite::job::{Job, Pace};
 use crate::suite::results::{DiskRecord, SettingRecord};
 use anyhow::{bail, Context, Result};
 use measuring::drivers;
@@ -40,6 +40,7 @@ impl<'a> Guest<'a> {
             let disk = device.disk(&name)?;
             disks.push(DiskRecord {
                 name,
+                paced: device.is_paced(),
                 properties: disk.properties().clone(),
                 features: BTreeMap::new(),
             });
@@ -133,6 +134,18 @@ impl<'a> Guest<'a> {
             bail!("fio has got back {asked} requests, but the block layer has ended {ended}");
         }
         Ok(sample)
+    }
+
+    /// Sets the pace of the disk that was selected, if it is one that has a pace.
+    pub fn set_pace(&self, pace: Pace) -> Result<()> {
+        let bound = self.bound.as_ref().context("no disk is selected")?;
+        match self.disks[bound.disk].paced {
+            true => self
+                .vm
+                .device(&self.disks[bound.disk].name)?
+                .set(&pace.policy()),
+            false => Ok(()),
+        }
     }
 
     /// Powers off; fails if the kernel has complained.

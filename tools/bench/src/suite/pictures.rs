@@ -311,7 +311,9 @@ mod tests {
             setting: "x".into(),
             down_ms: 2000.0,
             end_ms: 3500.0,
+            reach_up_ms: 40.0,
             settle_up_ms: 40.0,
+            reach_down_ms: 20.0,
             settle_down_ms: 20.0,
             changes: vec![
                 change(-9000.0, 0.0),

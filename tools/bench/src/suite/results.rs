@@ -84,6 +84,8 @@ pub struct SettingRecord {
 pub struct DiskRecord {
     /// Its name in the file of scenarios.
     pub name: String,
+    /// Whether it is the programmable device.
+    pub paced: bool,
     /// QEMU's properties of it.
     pub properties: Map<String, Value>,
     /// By driver, what it has agreed on with the device.

@@ -4,13 +4,14 @@
 //!
 //! One fio process has two jobs: one with a single request in flight all the time, and one with
 //! 127 more that starts later and ends earlier. Their logs have the time of the guest's monotonic
-//! clock, which the driver's history of changes has too.
+//! clock, which the driver's history of changes has too. On a device that ends requests at once, few
+//! of the 128 are in flight at any time: fio submits and collects one after the other.
 
 use crate::suite::guest::Guest;
+use crate::suite::job::{Pace, Wait};
 use anyhow::{ensure, Context, Result};
 use measuring::{median, Progress};
 use serde::{Deserialize, Serialize};
-use std::ops::RangeInclusive;
 use std::time::Duration;
 use vm::Driver;
 
@@ -24,11 +25,17 @@ const WINDOW: f64 = 20.0;
 /// How long before the first completion of a job its requests may have been in flight, in ms.
 const LATE: f64 = 5.0;
 
+/// The pace of a paced disk. It is slow enough for the requests to be in flight most of the time.
+const PACE: Pace = Pace {
+    us: 100,
+    wait: Wait::Sleep,
+};
+
 /// How long the whole run may take.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Part of the rest of a phase that a settled value stays near where it ends.
-const STEADY: f64 = 0.95;
+const STEADY: f64 = 0.9;
 
 /// One load step up and one down. Times are in ms since the step up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,9 +46,14 @@ pub struct Step {
     pub down_ms: f64,
     /// When everything ended.
     pub end_ms: f64,
-    /// How long after the step up N and T had settled.
+    /// How long after the step up N and T were for the first time where they settled, or stayed
+    /// around.
+    pub reach_up_ms: f64,
+    /// How long after the step up they had settled.
     pub settle_up_ms: f64,
-    /// The same after the step down.
+    /// As `reach_up_ms`, after the step down.
+    pub reach_down_ms: f64,
+    /// As `settle_up_ms`, after the step down.
     pub settle_down_ms: f64,
     /// All changes, the first one being what held before the step.
     pub changes: Vec<Change>,
@@ -74,6 +86,7 @@ pub fn measure(guest: &mut Guest<'_>, rounds: u32, progress: &mut Progress) -> R
                 setting.name
             );
             let name = guest.select(0, index)?;
+            guest.set_pace(PACE)?;
             let output = guest.vm().sh_for(LIMIT, &script(&name))?;
             let step = parse(&setting.name, &output)
                 .with_context(|| format!("in the load steps with {}", setting.label))?;
@@ -131,10 +144,13 @@ fn parse(setting: &str, output: &str) -> Result<Step> {
         let same = high.windows.iter().find(|(other, _)| other == time);
         (time - start, iops + same.map_or(0.0, |(_, iops)| *iops))
     });
+    let (up, back) = (settled(&changes, 0.0, down), settled(&changes, down, end));
     Ok(Step {
         setting: setting.to_owned(),
-        settle_up_ms: settled(&changes, 0.0, down),
-        settle_down_ms: settled(&changes, down, end),
+        reach_up_ms: up.reached,
+        settle_up_ms: up.settled,
+        reach_down_ms: back.reached,
+        settle_down_ms: back.settled,
         down_ms: down,
         end_ms: end,
         iops: iops.collect(),
@@ -199,9 +215,18 @@ fn history(text: &str, start: f64) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// How long after `from` both N and T have come into the range that they have in the second half
-/// of the phase, and stay there for nearly all of what is left of it.
-fn settled(changes: &[Change], from: f64, to: f64) -> f64 {
+/// How long it took, in ms.
+#[derive(Debug, PartialEq)]
+struct Settling {
+    /// Until N and T were near to where they settled, or stayed around.
+    reached: f64,
+    /// Until they stayed there.
+    settled: f64,
+}
+
+/// How long after `from` both N and T have come near to their medians in the second half of the
+/// phase, and after which time they stay there for nearly all of what is left of it.
+fn settled(changes: &[Change], from: f64, to: f64) -> Settling {
     // Each piece: from when to when which values held.
     let piece = |(index, change): (usize, &Change)| {
         let end = changes.get(index + 1).map_or(to, |next| next.ms.min(to));
@@ -216,37 +241,27 @@ fn settled(changes: &[Change], from: f64, to: f64) -> f64 {
         let values = late.flat_map(|(start, end, change)| {
             std::iter::repeat_n(of(change), (end - start.max(middle)).ceil() as usize)
         });
-        range(values.collect())
+        median(&values.collect::<Vec<_>>())
     };
     let (reqs, usecs) = (usual(|c| c.reqs), usual(|c| c.usecs));
-    let steady = |(_, _, change): &(f64, f64, Change)| {
-        reqs.contains(&change.reqs) && usecs.contains(&change.usecs)
-    };
-    for (index, first) in pieces.iter().enumerate().filter(|(_, piece)| steady(piece)) {
+    let near = |value: f64, usual: f64| (value - usual).abs() <= (usual / 2.0).max(1.0);
+    let steady =
+        |(_, _, change): &(f64, f64, Change)| near(change.reqs, reqs) && near(change.usecs, usecs);
+    let lasts = |index: usize| {
         let rest = pieces[index..].iter().filter(|piece| steady(piece));
         let time: f64 = rest.map(|(start, end, _)| end - start).sum();
-        if time >= STEADY * (to - first.0) {
-            return first.0 - from;
-        }
-    }
-    // Without any change it was right from the start.
-    if pieces.is_empty() {
-        0.0
-    } else {
-        to - from
-    }
-}
-
-/// From the 5th to the 95th percentile, and a little more.
-fn range(mut values: Vec<f64>) -> RangeInclusive<f64> {
-    values.sort_by(f64::total_cmp);
-    let at = |part: f64| {
-        let index = (part * values.len() as f64) as usize;
-        values.get(index).copied().unwrap_or_default()
+        time >= STEADY * (to - pieces[index].0)
     };
-    let (low, high) = (at(0.05), at(0.95));
-    let room = (median(&values) / 4.0).max(1.0);
-    low - room..=high + room
+    let mut near = (0..pieces.len())
+        .filter(|index| steady(&pieces[*index]))
+        .peekable();
+    let after = |index: usize| pieces[index].0 - from;
+    // Without any change it was right from the start.
+    let never = if pieces.is_empty() { 0.0 } else { to - from };
+    Settling {
+        reached: near.peek().map_or(never, |first| after(*first)),
+        settled: near.find(|index| lasts(*index)).map_or(never, after),
+    }
 }
 
 #[cfg(test)]
@@ -271,16 +286,17 @@ mod tests {
             change(900.0, 8.0),
             change(905.0, 32.0),
         ];
-        assert_eq!(settled(&changes, 0.0, 2000.0), 40.0);
-        assert_eq!(settled(&changes[..1], 0.0, 2000.0), 0.0);
-        // Up and down is steady too, once it has the range that it keeps.
-        let restless = (0..20).map(|k| change(f64::from(k) * 100.0, f64::from(k % 2) * 32.0));
-        let late = restless.map(|c| Change {
-            reqs: if c.ms < 300.0 { 500.0 } else { c.reqs },
-            ..c
-        });
-        assert_eq!(settled(&late.collect::<Vec<_>>(), 0.0, 2000.0), 300.0);
-        assert_eq!(settled(&[], 0.0, 2000.0), 0.0);
+        let time = |changes: &[Change]| settled(changes, 0.0, 2000.0);
+        assert_eq!(
+            (time(&changes).reached, time(&changes).settled),
+            (40.0, 40.0)
+        );
+        assert_eq!(time(&changes[..1]).settled, 0.0);
+        let restless =
+            (0..20).map(|k| change(f64::from(k) * 100.0, f64::from((k % 3).min(1)) * 32.0));
+        let restless = time(&restless.collect::<Vec<_>>());
+        assert!(restless.settled > 1000.0 && restless.reached < 200.0);
+        assert_eq!(time(&[]).settled, 0.0);
     }
 
     #[test]

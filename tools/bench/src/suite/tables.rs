@@ -243,14 +243,18 @@ fn steps(measured: &Measured, preset: &str) -> Table {
     let mut table = empty(preset);
     table.set_header([
         "setting",
-        "settled after step up, ms",
-        "settled after step down, ms",
+        "step up: reached, ms",
+        "settled, ms",
+        "step down: reached, ms",
+        "settled, ms",
         "changes",
     ]);
     for step in &measured.steps {
         table.add_row([
             measured.label(&step.setting).to_owned(),
+            format!("{:.0}", step.reach_up_ms),
             format!("{:.0}", step.settle_up_ms),
+            format!("{:.0}", step.reach_down_ms),
             format!("{:.0}", step.settle_down_ms),
             step.changes.len().to_string(),
         ]);
