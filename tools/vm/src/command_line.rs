@@ -107,8 +107,13 @@ impl VmBuilder {
     fn kernel_command_line(&self, chosen: &Chosen) -> String {
         let (tag, folder) = (agent::JOB_TAG, agent::JOB_DIR);
         let mut arguments = self.kernel_arguments.join(" ");
-        if self.microvm && !chosen.kvm {
-            arguments += &format!(" tsc_early_khz={}", tsc::frequency_khz());
+        if !chosen.kvm {
+            // On a busy host an emulated processor may see no timer interrupt for so long that the
+            // kernel takes the timer to be broken, and panics.
+            arguments += " no_timer_check";
+            if self.microvm {
+                arguments += &format!(" tsc_early_khz={}", tsc::frequency_khz());
+            }
         }
         format!(
             "console=ttyS0 panic=-1 rootfstype=virtiofs root={ROOT_TAG} ro {} init=/bin/sh -- \
