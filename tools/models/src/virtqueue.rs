@@ -20,6 +20,18 @@ pub enum Format {
     Packed,
 }
 
+/// What the driver writes to used_event while callbacks are off: see `UsedEventHint` in
+/// rust/virtio/virtqueue.rs. Other rings than split ones with EVENT_IDX have no such field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// Nothing of its own.
+    Core,
+    /// The index of the next buffer that it will offer.
+    Avail,
+    /// The index of the last used buffer that it took.
+    Behind,
+}
+
 /// How a virtqueue is set up before driver and device start.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
@@ -32,6 +44,8 @@ pub struct Layout {
     pub start: u16,
     /// `VIRTIO_RING_F_EVENT_IDX` was negotiated.
     pub event_idx: bool,
+    /// `used_event_hint`.
+    pub hint: Hint,
 }
 
 impl Default for Layout {
@@ -41,6 +55,7 @@ impl Default for Layout {
             size: 4,
             start: 0,
             event_idx: true,
+            hint: Hint::Core,
         }
     }
 }

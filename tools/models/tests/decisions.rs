@@ -22,6 +22,7 @@ fn rings() -> impl Strategy<Value = Layout> {
         size: 256,
         start,
         event_idx,
+        ..Layout::default()
     })
 }
 

@@ -7,7 +7,7 @@ use models::driver::coalesce::{Coalesce, Method};
 use models::driver::completion::{End, Pass, Plan, Rearm};
 use models::driver::suppress::Suppress;
 use models::fault::Fault;
-use models::virtqueue::{Format, Layout, Wish};
+use models::virtqueue::{Format, Hint, Layout, Wish};
 use models::world::{Choice, Pace, World};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
@@ -78,12 +78,16 @@ fn layouts() -> impl Strategy<Value = Layout> {
     let sizes = prop::sample::select(vec![1, 2, 4, 16, 256]);
     let starts = prop_oneof![Just(0), any::<u16>(), u16::MAX - 300..=u16::MAX];
     let formats = prop::sample::select(vec![Format::Split, Format::Packed]);
-    (formats, sizes, starts, any::<bool>()).prop_map(|(format, size, start, event_idx)| Layout {
-        format,
-        size,
-        start,
-        event_idx,
-    })
+    let hints = prop::sample::select(vec![Hint::Core, Hint::Avail, Hint::Behind]);
+    (formats, sizes, starts, any::<bool>(), hints).prop_map(
+        |(format, size, start, event_idx, hint)| Layout {
+            format,
+            size,
+            start,
+            event_idx,
+            hint,
+        },
+    )
 }
 
 /// A schedule from the first request to the last.

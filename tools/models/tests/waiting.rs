@@ -8,7 +8,7 @@ use models::driver::completion::{Plan, Rearm};
 use models::driver::suppress::Suppress;
 use models::explore::{Cpu, Scenario, Timer};
 use models::verdict::assert_holds;
-use models::virtqueue::{Format, Layout};
+use models::virtqueue::{Format, Hint, Layout};
 
 const NO_BUDGET: u32 = u32::MAX;
 
@@ -91,6 +91,18 @@ fn three_requests_with_budgets() {
     });
     let met = assert_holds("three requests", scenarios);
     assert!(met.late_ends > 0 && met.budget_ends > 0, "{met:?}");
+}
+
+#[test]
+fn hints_while_callbacks_are_off() {
+    let rearms = [Rearm::Next, Rearm::Timer, Rearm::Ahead(2)];
+    let scenarios = rearms.into_iter().flat_map(|rearm| {
+        [Hint::Avail, Hint::Behind].map(|hint| {
+            let layout = Layout { hint, ..counting() };
+            scenario(2, plan(rearm), layout)
+        })
+    });
+    assert_holds("hints", scenarios);
 }
 
 /// What is asked for ahead and is in flight needs no timer.

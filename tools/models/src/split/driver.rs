@@ -9,7 +9,7 @@ use super::{Vring, NO_INTERRUPT};
 use crate::driver::completion::Ring;
 use crate::fault::Fault;
 use crate::memory::{Memory, Slot, Word};
-use crate::virtqueue::{self, Request, Wish};
+use crate::virtqueue::{self, Hint, Layout, Request, Wish};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
@@ -54,6 +54,23 @@ impl<M: Memory> Half<M> {
 
     fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
+    }
+
+    /// C function: `virtqueue_disable_cb_split()`.
+    fn disable(&mut self) {
+        self.ahead = false;
+        if self.no_interrupt {
+            return;
+        }
+        self.no_interrupt = true;
+        if self.unlocked.event_triggered.load() != 0 {
+            return;
+        }
+        if self.vring.layout().event_idx {
+            self.vring.used_event.store(0);
+        } else {
+            self.vring.avail_flags.store(NO_INTERRUPT);
+        }
     }
 
     fn clear_no_interrupt(&mut self) {
@@ -121,20 +138,19 @@ impl<M: Memory> virtqueue::Driver for Half<M> {
 impl<M: Memory> Ring for Half<M> {
     type Buf = Request;
 
-    /// C function: `virtqueue_disable_cb_split()`.
+    /// As in drivers/block/ring.rs: the hint, behind `virtqueue_disable_cb()`.
     fn disable_cb(&mut self) {
-        self.ahead = false;
-        if self.no_interrupt {
-            return;
-        }
-        self.no_interrupt = true;
-        if self.unlocked.event_triggered.load() != 0 {
-            return;
-        }
-        if self.vring.layout().event_idx {
-            self.vring.used_event.store(0);
-        } else {
-            self.vring.avail_flags.store(NO_INTERRUPT);
+        self.disable();
+        let Layout {
+            event_idx, hint, ..
+        } = self.vring.layout();
+        match hint {
+            Hint::Avail if event_idx => self.vring.used_event.store(self.avail_idx),
+            Hint::Behind if event_idx => {
+                let last = self.last_used().wrapping_sub(1);
+                self.vring.used_event.store(last);
+            }
+            _ => {}
         }
     }
 
@@ -170,7 +186,7 @@ impl<M: Memory> Ring for Half<M> {
 
     /// Not in virtio_ring.c: rust/virtio/used_event.rs, behind `virtqueue_disable_cb()`.
     fn enable_cb_ahead(&mut self, count: u16) -> bool {
-        self.disable_cb();
+        self.disable();
         if !self.vring.layout().event_idx {
             return true;
         }
