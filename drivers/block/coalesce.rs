@@ -17,11 +17,12 @@
 //!
 //! # Adaptation
 //!
-//! With [`Coalesce::adaptive`] the time follows two observations that a pass by the timer makes for
-//! nothing. The device ran dry if the pass found all but an eighth of the depth completed. The
-//! guest was idle if the timer interrupted no task. Only if both hold did the wait cost anything:
-//! device and guest waited for the timer. Then it is halved. If not, it grows by an eighth: the
-//! guest was busy anyway, or the device had work, so a longer wait saves interrupts at no cost.
+//! With [`Coalesce::adaptive`] the time follows who is busy when a pass starts. If the interrupt or
+//! the timer has interrupted a task, the processor has other work than this completion, and a wait
+//! saves it something: the time grows by an eighth. If the processor was idle, somebody may have
+//! waited for this: the time shrinks by an eighth, or, if the device has run dry (all but an eighth
+//! of the depth had completed) so that nothing at all went on, by half. Below [`MIN_USECS`] nothing
+//! waits.
 //!
 //! This file is pure: it imports nothing but `core`, so that it is tested on the host as it is.
 
@@ -116,11 +117,9 @@ pub struct Wait {
 /// What a pass found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Requests that it collected.
-    pub completions: u32,
     /// Requests that it left in flight.
     pub left: u32,
-    /// The pass was the timer's, and it interrupted the idle task.
+    /// It interrupted the idle task.
     pub idle: bool,
 }
 
@@ -186,19 +185,23 @@ impl Policy {
             self.depth = self.depth.saturating_sub(fall);
         }
         self.depth = self.depth.max(load.in_flight);
-        self.waits = !load.urgent && self.depth >= min_in_flight;
-        if !self.waits {
-            return None;
-        }
         // More than what is in flight would never come.
         let (usecs, most) = if settings.adaptive {
             let max = settings.max_usecs();
-            let usecs = self.usecs.clamp(MIN_USECS.min(max), max);
+            self.usecs = self.usecs.min(max);
+            let usecs = if self.usecs < MIN_USECS.min(max) {
+                0
+            } else {
+                self.usecs
+            };
             (usecs, self.depth - self.depth / 4)
         } else {
             (settings.usecs, self.depth)
         };
-        self.usecs = usecs;
+        self.waits = !load.urgent && self.depth >= min_in_flight && usecs > 0;
+        if !self.waits {
+            return None;
+        }
         let reqs = match settings.reqs {
             0 => most,
             reqs => reqs.min(most),
@@ -213,10 +216,11 @@ impl Policy {
     #[inline]
     pub fn learn(&mut self, found: Found) {
         let dry = found.left <= self.depth / 8;
-        self.usecs = if dry && found.idle {
-            self.usecs / 2
-        } else {
-            self.usecs.saturating_add(self.usecs / 8 + 1)
+        let step = self.usecs / 8 + 1;
+        self.usecs = match (found.idle, dry) {
+            (false, _) => self.usecs.saturating_add(step).max(MIN_USECS / 2),
+            (true, false) => self.usecs.saturating_sub(step),
+            (true, true) => self.usecs / 2,
         };
     }
 }

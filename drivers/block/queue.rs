@@ -297,8 +297,8 @@ impl PollHandler for Queue {
         self.complete(Source::Continuation, budget)
     }
 
-    fn expired(&self, idle: bool) -> Next {
-        self.complete(Source::Timer { idle }, BUDGET)
+    fn expired(&self) -> Next {
+        self.complete(Source::Timer, BUDGET)
     }
 
     fn is_owed(&self) -> bool {

@@ -187,12 +187,13 @@ impl Ring {
         });
         self.stats.count(source, &pass);
         trace::drain(self.id, pass.drains, pass.completions, self.in_flight);
-        if wait.is_some() {
-            self.policy.learn(Found {
-                completions: pass.completions,
-                left: self.in_flight,
-                idle: source == (Source::Timer { idle: true }),
-            });
+        if self.settings.coalesce_adaptive.0 {
+            let idle = match source {
+                Source::Interrupt | Source::Timer => blk_mq::is_cpu_idle(),
+                Source::Continuation | Source::Rearm | Source::Poll => false,
+            };
+            let left = self.in_flight;
+            self.policy.learn(Found { left, idle });
         }
         let restart = self.stopped && pass.completions > 0;
         self.stopped &= !restart;
@@ -220,7 +221,7 @@ impl Ring {
         match source {
             Source::Rearm => return (Suppress::Loop.plan(), None),
             Source::Poll => return (Plan::POLL, None),
-            Source::Interrupt | Source::Continuation | Source::Timer { .. } => {}
+            Source::Interrupt | Source::Continuation | Source::Timer => {}
         }
         let coalesce = self.settings.coalesce();
         let load = Load {

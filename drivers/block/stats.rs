@@ -17,11 +17,8 @@ pub(crate) enum Source {
     Continuation,
     /// A request took too long, or settings changed: the device is to signal the next completion.
     Rearm,
-    /// The time of a late signal is over; `idle` if nothing else ran on the CPU.
-    Timer {
-        /// The timer interrupted no task.
-        idle: bool,
-    },
+    /// The time of a late signal is over.
+    Timer,
     /// Somebody polls a queue without interrupts.
     Poll,
 }
@@ -97,7 +94,7 @@ impl Stats {
                     count.add(1u32);
                 }
             }
-            Source::Timer { .. } => {
+            Source::Timer => {
                 self.timer_fires.add(1u32);
                 self.timer_completions.add(pass.completions);
             }

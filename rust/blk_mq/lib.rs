@@ -51,7 +51,7 @@ mod token;
 
 pub use attribute::{Attribute, Attributes};
 pub use batch::CompletionBatch;
-pub use clock::now_ns;
+pub use clock::{is_cpu_idle, now_ns};
 pub use expired::Expired;
 pub use frame::{Frame, RequestData};
 pub use gen_disk::{DiskBuilder, GenDisk};

@@ -37,9 +37,8 @@ pub trait PollHandler: Send + Sync {
     /// Processes up to `budget` completions. Softirq context.
     fn poll(&self, budget: u32) -> Next;
 
-    /// Looks for completions because the time of [`Next::After`] is over; `idle` if nothing else
-    /// ran on this CPU. Hard interrupt context.
-    fn expired(&self, idle: bool) -> Next;
+    /// Looks for completions because the time of [`Next::After`] is over. Hard interrupt context.
+    fn expired(&self) -> Next;
 
     /// Whether a poll is owed: somebody has used up a budget since, and interrupts are off. Any
     /// context.
@@ -139,9 +138,7 @@ impl<Q: PollHandler> Polled<Q> {
         // SAFETY: The timer is the one in a `Polled<Q>`, which is not dropped before it is
         // cancelled.
         let this = unsafe { &*container_of!(Opaque::cast_from(timer), Self, timer) };
-        // SAFETY: The function has no requirements.
-        let idle = unsafe { ext::ext_is_idle_task() };
-        this.follow(this.inner.expired(idle));
+        this.follow(this.inner.expired());
         // An interrupt on another CPU may have started the timer meanwhile, so it is not forwarded
         // from here but started as by everybody.
         bindings::hrtimer_restart::HRTIMER_NORESTART

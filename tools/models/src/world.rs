@@ -202,7 +202,6 @@ impl World {
         };
         let pass = self.pass_by(plan);
         self.policy.learn(Found {
-            completions: pass.completions,
             left: self.virtqueue.outstanding().into(),
             idle: pass.drains > 1,
         });
