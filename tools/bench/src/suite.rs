@@ -59,7 +59,7 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot create the folder for results {}", folder.display()))?;
     let record = folder.join(if options.quick { QUICK_RECORD } else { RECORD });
-    let mut results = match options.update {
+    let mut results = match options.update && record.exists() {
         true => Results::read(&record)?,
         false => Results::default(),
     };

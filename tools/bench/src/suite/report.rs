@@ -67,7 +67,7 @@ fn environment(measured: &Measured) -> String {
         ("module", format!("{} {}", module.version, module.commit)),
         (
             "host",
-            format!("{} × {}", environment.host.cpus, environment.host.cpu),
+            format!("{} × {}", environment.host_cpus, environment.host_cpu),
         ),
         ("begun", environment.date.clone()),
     ];
