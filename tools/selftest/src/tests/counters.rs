@@ -16,7 +16,7 @@ pub fn groups() -> Vec<Group> {
     let mut group = Group::new("counters")
         .guest(|_| Ok(Vm::builder().vcpus(2).disk(disk().num_queues(2))))
         .shared("at depth 1 everything is exact", depth_1)
-        .shared("each queue has a file, and nothing else is there", files);
+        .shared("each queue has its files, and nothing else is there", files);
     for mode in MODES {
         group = group.shared(
             format!("at depth 64 they are consistent with suppress={mode}"),
@@ -165,7 +165,15 @@ fn expect_histogram(did: &Counters) -> Result<()> {
 fn files(_lab: &Lab, vm: &Vm) -> Result<()> {
     let name = vm.block_device(DISK)?;
     let found = vm.sh(&format!("cd {DEBUGFS} && find . | sort"))?;
-    let right = format!(".\n./{name}\n./{name}/queue0\n./{name}/queue1\n");
+    let files = [
+        "queue0",
+        "queue0_history",
+        "queue1",
+        "queue1_history",
+        "status",
+    ];
+    let files = files.map(|file| format!("./{name}/{file}\n"));
+    let right = format!(".\n./{name}\n{}", files.concat());
     expect("what debugfs holds", found, right)?;
     for counters in vm.counters(DISK)? {
         let buckets = &counters.completions_per_interrupt;
