@@ -20,7 +20,7 @@ Main jobs (as root; whatever is missing is set up first, once):
   make run             - boot the stock kernel in a guest, compare the C driver with ours
                          ARGS="--help" lists the options
   make test            - static checks, host tests, guest tests; full logs in results/test
-                         STAGES="static host guest bench" chooses some of them
+                         STAGES="static host guest bench" chooses other stages
   make test-long       - the same with the guest tests in full size
   make cost            - guest instructions per I/O, ours against the C driver
   make bench           - all that is claimed, measured: counts, cost, times; 40 minutes
