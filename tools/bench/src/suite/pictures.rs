@@ -176,7 +176,8 @@ fn depths(measured: &Measured, metric: Metric, y: Scale) -> Panel {
     })
 }
 
-/// Bars a cell and setting, of ratios to the C driver or of the figures themselves; nothing if no cell has the figure.
+/// Bars a cell and setting, of ratios to the C driver or of the figures themselves; nothing if no
+/// cell has the figure.
 fn bars(measured: &Measured, metric: Metric, title: &str, ratio: bool) -> Option<Panel> {
     let mut bars = Vec::new();
     for (group, cell) in measured.cells.iter().enumerate() {

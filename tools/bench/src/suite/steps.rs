@@ -4,8 +4,8 @@
 //!
 //! One fio process has two jobs: one with a single request in flight all the time, and one with
 //! 127 more that starts later and ends earlier. Their logs have the time of the guest's monotonic
-//! clock, which the driver's history of changes has too. On a device that ends requests at once, few
-//! of the 128 are in flight at any time: fio submits and collects one after the other.
+//! clock, which the driver's history of changes has too. On a device that ends requests at once,
+//! few of the 128 are in flight at any time: fio submits and collects one after the other.
 
 use crate::suite::guest::Guest;
 use crate::suite::job::{Pace, Wait};
