@@ -84,8 +84,16 @@ impl Lab {
         Ok(scratch)
     }
 
-    /// Boots a guest whose console ends up in the report if the test fails.
+    /// Boots a guest whose console ends up in the report if the test fails. What is tested is not
+    /// the boot: on a busy host an emulated guest may stall early in it, so there are two tries.
     pub fn boot(&self, guest: VmBuilder) -> Result<Vm> {
+        self.try_to_boot(guest.clone()).or_else(|err| {
+            eprintln!("# {}: booting once more, because {err:#}", self.name);
+            self.try_to_boot(guest)
+        })
+    }
+
+    fn try_to_boot(&self, guest: VmBuilder) -> Result<Vm> {
         // Groups may have the same name.
         static LAST_NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;

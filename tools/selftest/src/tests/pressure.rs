@@ -7,6 +7,7 @@ use crate::guest::{expect, expect_idle, secs, total};
 use crate::lab::Lab;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
+use serde_json::json;
 use std::time::{Duration, Instant};
 use vm::{Backend, Disk, Vm};
 
@@ -43,13 +44,20 @@ pub fn groups() -> Vec<Group> {
         )
         .shared("elevators change under buffered writes", elevators);
     let bounce = Group::new("pressure")
-        .guest(|_| {
-            let disk = Disk::new("bounce", Backend::ram(128 << 20))
+        .guest(|lab| {
+            // A device that is slower than the guest, so that all requests are in flight.
+            let slow = json!({
+                "driver": "throttle",
+                "throttle-group": "slow",
+                "file": {"driver": "file", "filename": lab.scratch(128 << 20)?.path()},
+            });
+            let disk = Disk::new("bounce", Backend::Blockdev(slow))
                 .property("iommu_platform", true)
                 .property("disable-legacy", "on");
             // 8 MiB of bounce buffers for 32 requests of 1 MiB.
             Ok(Vm::builder()
                 .disk(disk)
+                .qemu_arguments(["-object", "throttle-group,id=slow,x-bps-total=33554432"])
                 .kernel_argument("swiotlb=4096,force"))
         })
         .shared("bounce buffers that run out are waited for", bounce_buffers);
