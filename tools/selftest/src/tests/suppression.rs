@@ -129,7 +129,7 @@ fn interrupts_per_request(vm: &Vm, name: &str, mode: &str) -> Result<f64> {
     let text = vm.sh(&format!(
         "echo {mode} >/sys/block/{name}/suppress; cat {file}; sleep 0.5; echo later; cat {file}"
     ))?;
-    let (before, after) = text.split_once("later").context("a part is missing")?;
+    let (before, after) = text.split_once("later\n").context("a part is missing")?;
     let did = &Counters::parse(after)? - &Counters::parse(before)?;
     ensure!(
         did.completions > 100,
