@@ -13,29 +13,118 @@ const DISK: &str = "disk";
 /// What a knob must refuse, a part of the range that the log then names, and a value that it takes.
 struct Knob {
     name: &'static str,
+    default: &'static str,
+    /// The mode of the disk's file.
+    mode: &'static str,
     bad: &'static [&'static str],
     range: &'static [&'static str],
     good: &'static str,
 }
 
-const KNOBS: [Knob; 3] = [
+const KNOBS: [Knob; 13] = [
     Knob {
         name: "suppress",
+        default: "loop",
+        mode: "644",
         bad: &["bogus", "", "LOOP", "loop delayed", "3"],
         range: &["off", "loop", "delayed"],
         good: "delayed",
     },
     Knob {
         name: "num_request_queues",
+        default: "0",
+        mode: "444",
         bad: &["65536", "-1", "many", "1x", "", "18446744073709551617"],
         range: &["0", "65535"],
         good: "3",
     },
     Knob {
         name: "queue_depth",
+        default: "0",
+        mode: "444",
         bad: &["10241", "-1", "deep", "1.5", ""],
         range: &["0", "10240"],
         good: "100",
+    },
+    Knob {
+        name: "poll_queues",
+        default: "0",
+        mode: "444",
+        bad: &["65536", "-1", ""],
+        range: &["0", "65535"],
+        good: "1",
+    },
+    Knob {
+        name: "indirect",
+        default: "auto",
+        mode: "444",
+        bad: &["maybe", "1", ""],
+        range: &["auto", "on", "off"],
+        good: "on",
+    },
+    Knob {
+        name: "coalesce_usecs",
+        default: "0",
+        mode: "644",
+        bad: &["100001", "-1", "1ms", ""],
+        range: &["0", "100000"],
+        good: "50",
+    },
+    Knob {
+        name: "coalesce_reqs",
+        default: "0",
+        mode: "644",
+        bad: &["32769", "-1", ""],
+        range: &["0", "32768"],
+        good: "16",
+    },
+    Knob {
+        name: "coalesce_min_inflight",
+        default: "8",
+        mode: "644",
+        bad: &["32769", "few", ""],
+        range: &["0", "32768"],
+        good: "4",
+    },
+    Knob {
+        name: "coalesce_method",
+        default: "auto",
+        mode: "644",
+        bad: &["both", ""],
+        range: &["auto", "event", "timer"],
+        good: "timer",
+    },
+    Knob {
+        name: "coalesce_adaptive",
+        default: "0",
+        mode: "644",
+        bad: &["2", "yes", ""],
+        range: &["0, 1"],
+        good: "1",
+    },
+    Knob {
+        name: "batch",
+        default: "1",
+        mode: "644",
+        bad: &["2", "off", ""],
+        range: &["0, 1"],
+        good: "0",
+    },
+    Knob {
+        name: "used_event_hint",
+        default: "core",
+        mode: "644",
+        bad: &["none", ""],
+        range: &["core", "avail", "behind"],
+        good: "avail",
+    },
+    Knob {
+        name: "lock",
+        default: "queue",
+        mode: "644",
+        bad: &["global", ""],
+        range: &["queue", "device"],
+        good: "device",
     },
 ];
 
@@ -117,31 +206,21 @@ fn defaults(_lab: &Lab, vm: &Vm) -> Result<()> {
     let text = vm.sh(&format!(
         "cd {PARAMETERS} && for file in *; do stat -c '%n %a' $file; done"
     ))?;
+    let mut right: Vec<_> = KNOBS.map(|knob| format!("{} 644", knob.name)).into();
+    right.sort();
     expect(
         "the files",
-        text.trim(),
-        "num_request_queues 644\nqueue_depth 644\nsuppress 644",
+        text.lines().collect::<Vec<_>>(),
+        right.iter().map(String::as_str).collect(),
     )?;
-    for (name, right) in [
-        ("suppress", "loop"),
-        ("num_request_queues", "0"),
-        ("queue_depth", "0"),
-    ] {
-        expect(
-            name,
-            read(vm, &format!("{PARAMETERS}/{name}"))?.as_str(),
-            right,
-        )?;
-    }
     let name = vm.block_device(DISK)?;
-    let text = vm.sh(&format!(
-        "cd /sys/block/{name}; stat -c '%n %a' num_request_queues queue_depth suppress"
-    ))?;
-    expect(
-        "the disk's files",
-        text.trim(),
-        "num_request_queues 444\nqueue_depth 444\nsuppress 644",
-    )
+    for knob in KNOBS {
+        let value = read(vm, &format!("{PARAMETERS}/{}", knob.name))?;
+        expect(knob.name, value.as_str(), knob.default)?;
+        let mode = vm.sh(&format!("stat -c %a /sys/block/{name}/{}", knob.name))?;
+        expect(knob.name, mode.trim(), knob.mode)?;
+    }
+    Ok(())
 }
 
 /// Each bad value is an EINVAL and one line in the log, and the old value stays.
