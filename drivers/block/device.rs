@@ -112,7 +112,8 @@ impl BlockDevice {
 
     /// Writes the settings and what became of them, one a line. Process context.
     pub(crate) fn write_status(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.settings().write(f)?;
+        let settings = self.settings();
+        settings.write(f)?;
         writeln!(f, "poll_queues {}", self.counts.polled)?;
         writeln!(f, "num_request_queues {}", self.counts.count())?;
         writeln!(f, "queue_depth {}", self.depth)?;
@@ -125,7 +126,7 @@ impl BlockDevice {
             writeln!(f, "{name} {}", u32::from(self.device.has_transport(bit)))?;
         }
         let can_count = self.queues.first().is_some_and(|queue| queue.can_count());
-        let method = self.settings().coalesce_method.on(can_count);
+        let method = settings.coalesce_method.on(can_count);
         writeln!(f, "method_in_use {}", method.name())
     }
 

@@ -218,18 +218,18 @@ impl Queue {
     /// Writes the counters, one a line.
     pub(crate) fn write_counters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ring = self.ring.lock();
-        let (stats, (history, depth)) = (ring.stats, ring.coalescing());
+        let (stats, (now, depth)) = (ring.stats, ring.coalescing());
         drop(ring);
         Stats::write(&stats, f)?;
         write_histogram(f, "hist_kick_ns", self.kicks.histogram())?;
         writeln!(f, "coalesce_depth {depth}")?;
-        writeln!(f, "coalesce_reqs_now {}", history.now().reqs)?;
-        writeln!(f, "coalesce_usecs_now {}", history.now().usecs)
+        writeln!(f, "coalesce_reqs_now {}", now.reqs)?;
+        writeln!(f, "coalesce_usecs_now {}", now.usecs)
     }
 
     /// What coalescing chose lately.
     pub(crate) fn history(&self) -> History {
-        self.ring.lock().coalescing().0
+        self.ring.lock().history()
     }
 
     /// Whether the queue can ask for a signal at any buffer.

@@ -94,9 +94,14 @@ impl Ring {
         self.policy = Policy::new();
     }
 
-    /// What coalescing chose lately, and the depth that it goes by.
-    pub(crate) fn coalescing(&self) -> (History, u32) {
-        (self.history, self.policy.depth())
+    /// What coalescing chose last, and the depth that it goes by.
+    pub(crate) fn coalescing(&self) -> (Wait, u32) {
+        (self.history.now(), self.policy.depth())
+    }
+
+    /// What coalescing chose lately.
+    pub(crate) fn history(&self) -> History {
+        self.history
     }
 
     /// Whether a signal can be asked for at any buffer.
