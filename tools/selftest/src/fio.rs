@@ -27,6 +27,16 @@ pub struct Report {
 /// fio, running beside other things.
 pub struct Running(Pending);
 
+/// Two jobs at a depth of 32 that write parts of their own of the disk `name` for some seconds, and
+/// verify what they wrote.
+pub fn verified(name: &str, seconds: u64) -> String {
+    format!(
+        "--name=j --filename=/dev/{name} --rw=randwrite --bs=4k --size=16m --numjobs=2 \
+         --offset_increment=16m --ioengine=libaio --iodepth=32 --verify=crc32c --time_based \
+         --runtime={seconds}"
+    )
+}
+
 /// Runs fio, and demands that no I/O fails and that all that is verified is right.
 pub fn run(vm: &Vm, limit: Duration, arguments: &str) -> Result<Report> {
     let report = start(vm, limit, arguments)?.finish();

@@ -129,15 +129,7 @@ fn stop_and_cont(lab: &Lab, vm: &Vm) -> Result<()> {
     let name = vm.block_device(DISK)?;
     set(vm, DISK, &slow(5_000))?;
     let seconds = lab.scale(3, 30);
-    let fio = fio::start(
-        vm,
-        secs(seconds + 60),
-        &format!(
-            "--name=j --filename=/dev/{name} --rw=randwrite --bs=4k --size=16m --numjobs=2 \
-             --offset_increment=16m --ioengine=libaio --iodepth=32 --verify=crc32c --time_based \
-             --runtime={seconds}"
-        ),
-    )?;
+    let fio = fio::start(vm, secs(seconds + 60), &fio::verified(&name, seconds))?;
     for _ in 0..lab.scale(5, 50) {
         vm.monitor().execute("stop", json!({}))?;
         std::thread::sleep(Duration::from_millis(50));

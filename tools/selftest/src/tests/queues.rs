@@ -82,15 +82,7 @@ fn only_used(vm: &Vm, queues: u16) -> Result<()> {
 fn stop_and_cont(lab: &Lab, vm: &Vm) -> Result<()> {
     let name = vm.block_device("eight")?;
     let seconds = lab.scale(4, 60);
-    let fio = fio::start(
-        vm,
-        secs(seconds + 60),
-        &format!(
-            "--name=j --filename=/dev/{name} --rw=randwrite --bs=4k --size=16m --numjobs=2 \
-             --offset_increment=16m --ioengine=libaio --iodepth=32 --verify=crc32c --time_based \
-             --runtime={seconds}"
-        ),
-    )?;
+    let fio = fio::start(vm, secs(seconds + 60), &fio::verified(&name, seconds))?;
     for _ in 0..lab.scale(10, 100) {
         vm.monitor().execute("stop", json!({}))?;
         std::thread::sleep(std::time::Duration::from_millis(100));
