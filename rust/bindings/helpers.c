@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 
 #include "helpers.h"
 
@@ -9,9 +10,20 @@ void ext_virtio_device_ready(struct virtio_device *vdev)
 	virtio_device_ready(vdev);
 }
 
-void ext_virtio_clear_bit(struct virtio_device *vdev, unsigned int bit)
+void ext_virtio_assign_bit(struct virtio_device *vdev, unsigned int bit, bool value)
 {
-	__virtio_clear_bit(vdev, bit);
+	if (value)
+		__virtio_set_bit(vdev, bit);
+	else
+		__virtio_clear_bit(vdev, bit);
+}
+
+bool ext_virtio_offers(struct virtio_device *vdev, unsigned int bit)
+{
+	u64 features[VIRTIO_FEATURES_U64S];
+
+	virtio_get_features(vdev, features);
+	return virtio_features_test_bit(features, bit);
 }
 
 void ext_virtio_synchronize_cbs(struct virtio_device *vdev)
@@ -33,6 +45,16 @@ void ext_mb(void)
 bool ext_is_idle_task(void)
 {
 	return is_idle_task(current);
+}
+
+unsigned int ext_memalloc_noio_save(void)
+{
+	return memalloc_noio_save();
+}
+
+void ext_memalloc_noio_restore(unsigned int flags)
+{
+	memalloc_noio_restore(flags);
 }
 
 bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool is_error,

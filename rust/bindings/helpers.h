@@ -10,11 +10,14 @@
 #include <linux/virtio_config.h>
 
 void ext_virtio_device_ready(struct virtio_device *vdev);
-void ext_virtio_clear_bit(struct virtio_device *vdev, unsigned int bit);
+void ext_virtio_assign_bit(struct virtio_device *vdev, unsigned int bit, bool value);
+bool ext_virtio_offers(struct virtio_device *vdev, unsigned int bit);
 void ext_virtio_synchronize_cbs(struct virtio_device *vdev);
 bool ext_virtio_is_little_endian(struct virtio_device *vdev);
 void ext_mb(void);
 bool ext_is_idle_task(void);
+unsigned int ext_memalloc_noio_save(void);
+void ext_memalloc_noio_restore(unsigned int flags);
 bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool is_error,
 			     void (*complete)(struct io_comp_batch *iob));
 bool ext_sg_set_req_bvec(struct scatterlist *sg, struct request *rq);

@@ -148,11 +148,21 @@ unsafe impl<T: Operations> Send for GenDisk<T> {}
 unsafe impl<T: Operations> Sync for GenDisk<T> {}
 
 impl<T: Operations> GenDisk<T> {
+    pub(crate) fn as_raw(&self) -> *mut bindings::gendisk {
+        self.disk.as_ptr()
+    }
+
     /// Sets the capacity in sectors of 512 bytes, and tells user space if it changed. Process
     /// context. C function: `set_capacity_and_notify()`.
     pub fn set_capacity_and_notify(&self, sectors: u64) {
         // SAFETY: The disk is valid by the type invariant.
         unsafe { bindings::set_capacity_and_notify(self.disk.as_ptr(), sectors) };
+    }
+
+    /// The capacity in sectors of 512 bytes. C function: `get_capacity()`.
+    pub fn capacity(&self) -> u64 {
+        // SAFETY: The disk is valid by the type invariant, and so is its whole-disk device.
+        unsafe { (*(*self.disk.as_ptr()).part0).bd_nr_sectors }
     }
 
     /// Says that the device is gone: what is submitted from now on fails. Process context.

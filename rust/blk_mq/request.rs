@@ -185,6 +185,14 @@ impl<T: Operations, S: State> Request<T, S> {
         }
     }
 
+    /// Whether the device may carry out the request twice, with the same effect as once.
+    pub fn is_repeatable(&self) -> bool {
+        match self.op() {
+            Op::Read | Op::Write | Op::Flush => true,
+            Op::Other(_) => false,
+        }
+    }
+
     /// The hardware queue that the request is on.
     #[inline]
     pub fn hctx(&self) -> Hctx<'_, T> {

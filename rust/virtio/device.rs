@@ -60,7 +60,7 @@ impl Device {
     /// Whether the feature bit `bit` is among the negotiated ones.
     fn has_bit(&self, bit: u32) -> bool {
         // SAFETY: By the type invariant. The union holds the same bits in either form, and they do
-        // not change between feature negotiation and the device's removal.
+        // not change but by who sets the device up, one of them at a time.
         let words = unsafe { (*self.as_raw()).__bindgen_anon_1.features_array.as_ref() };
         words
             .get((bit / u64::BITS) as usize)
@@ -208,17 +208,34 @@ impl Device {
         found != 0
     }
 
-    /// Negotiates features again, after a reset and before virtqueues are found, without `bit`
-    /// (virtio 1.2, section 3.1.1 "Driver Requirements: Device Initialization").
-    pub(crate) fn negotiate_without(&self, bit: u32) -> Result {
+    /// Whether the device has virtqueues.
+    pub(crate) fn has_virtqueues(&self) -> bool {
+        // SAFETY: By the type invariant; the list is changed only by who sets the device up, which
+        // the caller does.
+        unsafe {
+            let list = &raw const (*self.as_raw()).vqs;
+            (*list).next.cast_const() != list
+        }
+    }
+
+    /// Whether the device offers a feature of the transport ([`transport`]), negotiated or not.
+    /// Process context.
+    pub fn offers_transport(&self, bit: u32) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::ext_virtio_offers(self.as_raw(), bit) }
+    }
+
+    /// Negotiates features again, after a reset and before virtqueues are found, with or without
+    /// `bit` (virtio 1.2, section 3.1.1 "Driver Requirements: Device Initialization").
+    pub(crate) fn negotiate(&self, bit: u32, wanted: bool) -> Result {
         let vdev = self.as_raw();
         let finalize_features = self.ops().finalize_features.ok_or(ENODEV)?;
-        // SAFETY: The device is valid by the type invariant and being probed, so nobody else uses
+        // SAFETY: The device is valid by the type invariant and being set up, so nobody else uses
         // its features or its status.
         unsafe {
             bindings::virtio_add_status(vdev, bindings::VIRTIO_CONFIG_S_ACKNOWLEDGE);
             bindings::virtio_add_status(vdev, bindings::VIRTIO_CONFIG_S_DRIVER);
-            bindings::ext_virtio_clear_bit(vdev, bit);
+            bindings::ext_virtio_assign_bit(vdev, bit, wanted);
             to_result(finalize_features(vdev))?;
         }
         if !self.has_bit(transport::VERSION_1) {
@@ -227,7 +244,8 @@ impl Device {
         // SAFETY: As above.
         unsafe { bindings::virtio_add_status(vdev, bindings::VIRTIO_CONFIG_S_FEATURES_OK) };
         if u32::from(self.status()) & bindings::VIRTIO_CONFIG_S_FEATURES_OK == 0 {
-            dev_err!(self.as_ref(), "the device insists on feature {bit}\n");
+            let how = if wanted { "refuses" } else { "insists on" };
+            dev_err!(self.as_ref(), "the device {how} feature {bit}\n");
             return Err(ENODEV);
         }
         Ok(())

@@ -4,16 +4,19 @@
 //!
 //! C header: [`include/linux/virtio.h`](srctree/include/linux/virtio.h)
 
-use crate::{device::Device, feature::FeatureTable, virtqueues::Virtqueues};
+use crate::{
+    device::Device,
+    feature::FeatureTable,
+    setup::{Binding, Setup},
+};
 use bindings_ext as bindings;
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{marker::PhantomData, ops::Deref};
 use kernel::{
     container_of,
     device_id::RawDeviceId,
     error::{from_result, to_result},
     ffi::{c_int, c_uint},
     prelude::*,
-    str::CString,
     sync::{
         atomic::{Acquire, Atomic, Full, Relaxed, Release},
         Arc,
@@ -49,6 +52,23 @@ pub trait Driver: Sized + 'static {
     /// Takes a device out of service: when this returns, the driver must not submit anything to its
     /// virtqueues any more, and must have dropped them.
     fn remove(device: &Device, data: Arc<Self::Data>);
+
+    /// Takes a device out of service for a while, because it is suspended or reset by its bus: when
+    /// this returns, the driver must have dropped its virtqueues. [`Driver::restore`] or
+    /// [`Driver::remove`] follows. C callbacks: `freeze`, `reset_prepare`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the device from being taken out of service; it is in service then.
+    fn freeze(device: &Device, data: &Self::Data) -> Result;
+
+    /// Takes a device into service again. It was reset, and has the features that it had. C
+    /// callbacks: `restore`, `reset_done`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the device from being used.
+    fn restore(setup: &Setup<'_, Self>, data: &Self::Data) -> Result;
 
     /// The configuration space has changed. Never at the same time as [`Driver::remove`].
     fn config_changed(device: &Device, data: &Self::Data) {
@@ -103,7 +123,7 @@ macro_rules! device_table {
 /// What the bus knows of a device of driver `T`; `vdev->priv` points to it.
 #[pin_data]
 struct Bound<T: Driver> {
-    device: NonNull<bindings::virtio_device>,
+    binding: Arc<Binding<T>>,
     data: Arc<T::Data>,
     #[pin]
     config_work: Opaque<kernel::bindings::work_struct>,
@@ -111,45 +131,22 @@ struct Bound<T: Driver> {
 
 /// A device while it is probed.
 pub struct Probe<'a, T: Driver> {
-    device: &'a Device,
-    _driver: PhantomData<T>,
+    setup: Setup<'a, T>,
+    binding: Arc<Binding<T>>,
+}
+
+impl<'a, T: Driver> Deref for Probe<'a, T> {
+    type Target = Setup<'a, T>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.setup
+    }
 }
 
 impl<T: Driver> Probe<'_, T> {
-    /// The device.
-    pub fn device(&self) -> &Device {
-        self.device
-    }
-
-    /// Finds `count` virtqueues. The signals of those before `polled` lead to
-    /// [`Driver::buffers_used`]; the others have none. `name` gives each its name for
-    /// `/proc/interrupts`. C function: `virtio_find_vqs()`.
-    ///
-    /// # Errors
-    ///
-    /// `ENOENT` if the device has fewer; `ENOMEM`, or what the transport reports.
-    pub fn find_vqs(
-        &self,
-        count: u16,
-        polled: u16,
-        name: impl FnMut(u16) -> Result<CString>,
-    ) -> Result<Virtqueues> {
-        let callback = Adapter::<T>::vq_callback;
-        Virtqueues::find(self.device, count, polled, callback, name)
-    }
-
-    /// Starts the device anew without a feature of the transport
-    /// ([`transport`](crate::transport)). It loses its virtqueues by that: find them again. C
-    /// function: `virtio_device_restore()` does the same.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` if the device does not want to go without the feature, or what the transport
-    /// reports.
-    pub fn forgo(&self, virtqueues: Virtqueues, feature: u32) -> Result {
-        // This resets the device.
-        drop(virtqueues);
-        self.device.negotiate_without(feature)
+    /// The device's binding to the driver, from now until it is removed or the probe has failed.
+    pub fn binding(&self) -> Arc<Binding<T>> {
+        self.binding.clone()
     }
 
     /// Makes `data` reachable from the device's callbacks. What the device signals before this is
@@ -159,14 +156,13 @@ impl<T: Driver> Probe<'_, T> {
     ///
     /// `EBUSY` if something is attached; `ENOMEM`.
     pub fn attach(&self, data: Arc<T::Data>) -> Result {
-        let slot = Adapter::<T>::slot(self.device);
+        let slot = Adapter::<T>::slot(self.device());
         if !slot.load(Relaxed).is_null() {
             return Err(EBUSY);
         }
-        let device = NonNull::new(self.device.as_raw()).ok_or(EINVAL)?;
         let bound = KBox::try_pin_init(
             try_pin_init!(Bound::<T> {
-                device,
+                binding: self.binding.clone(),
                 data,
                 config_work <- Opaque::ffi_init(|work| {
                     // SAFETY: `work` is valid for writes and pinned; the work is cancelled before
@@ -235,12 +231,14 @@ impl<T: Driver> Adapter<T> {
         };
         Self::slot(device).store(core::ptr::null_mut(), Relaxed);
         from_result(|| {
+            let binding = Arc::pin_init(Binding::new(device), GFP_KERNEL)?;
             let probe = Probe {
-                device,
-                _driver: PhantomData,
+                setup: Setup::new(device),
+                binding: binding.clone(),
             };
             let result = T::probe(&probe, &registration.shared);
             if result.is_err() {
+                binding.end();
                 Self::detach(device);
             }
             result.map(|_| 0)
@@ -255,8 +253,40 @@ impl<T: Driver> Adapter<T> {
             // of the configuration, so it is not queued again.
             unsafe { kernel::bindings::cancel_work_sync(bound.config_work.get()) };
             T::remove(device, bound.data.clone());
+            bound.binding.end();
         }
         Self::detach(device);
+    }
+
+    extern "C" fn freeze(vdev: *mut bindings::virtio_device) -> c_int {
+        // SAFETY: The bus calls this with a valid device that is bound to this driver.
+        let device = unsafe { Device::from_raw(vdev) };
+        let Some(bound) = Self::bound(device) else {
+            return 0;
+        };
+        // SAFETY: The work was initialised by `Probe::attach()`. The bus has disabled changes of
+        // the configuration, so it is not queued again.
+        unsafe { kernel::bindings::flush_work(bound.config_work.get()) };
+        from_result(|| {
+            bound
+                .binding
+                .with_setup(|_| T::freeze(device, &bound.data))?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn restore(vdev: *mut bindings::virtio_device) -> c_int {
+        // SAFETY: The bus calls this with a valid device that is bound to this driver.
+        let device = unsafe { Device::from_raw(vdev) };
+        let Some(bound) = Self::bound(device) else {
+            return 0;
+        };
+        from_result(|| {
+            bound
+                .binding
+                .with_setup(|setup| T::restore(setup, &bound.data))?;
+            Ok(0)
+        })
     }
 
     extern "C" fn config_changed(vdev: *mut bindings::virtio_device) {
@@ -277,9 +307,7 @@ impl<T: Driver> Adapter<T> {
     extern "C" fn config_work(work: *mut kernel::bindings::work_struct) {
         // SAFETY: The work is the one in a `Bound<T>`, which stays valid while it runs.
         let bound = unsafe { &*container_of!(Opaque::cast_from(work), Bound<T>, config_work) };
-        // SAFETY: The device is valid while it is bound; the work is cancelled before that ends.
-        let device = unsafe { Device::from_raw(bound.device.as_ptr()) };
-        T::config_changed(device, &bound.data);
+        T::config_changed(bound.binding.device(), &bound.data);
     }
 
     /// # Safety
@@ -333,6 +361,10 @@ impl<T: Driver> Registration<T> {
                     (*driver).probe = Some(Adapter::<T>::probe);
                     (*driver).remove = Some(Adapter::<T>::remove);
                     (*driver).config_changed = Some(Adapter::<T>::config_changed);
+                    (*driver).freeze = Some(Adapter::<T>::freeze);
+                    (*driver).restore = Some(Adapter::<T>::restore);
+                    (*driver).reset_prepare = Some(Adapter::<T>::freeze);
+                    (*driver).reset_done = Some(Adapter::<T>::restore);
                 }
             }),
             _: {

@@ -286,8 +286,15 @@ impl<T: Token> Virtqueue<T> {
     }
 }
 
-impl<T: Token> Drop for Virtqueue<T> {
-    fn drop(&mut self) {
+impl<T: Token> Virtqueue<T> {
+    /// Resets the device, unless that was done, and hands each buffer that it still had to `take`.
+    /// Process context; may sleep.
+    #[doc(alias = "virtqueue_detach_unused_buf")]
+    pub fn retire(mut self, take: impl FnMut(T)) {
+        self.detach_all(take);
+    }
+
+    fn detach_all(&mut self, mut take: impl FnMut(T)) {
         self.vqs.reset();
         loop {
             // SAFETY: `ptr` is valid by the type invariant and `&mut self` serialises. The device
@@ -298,7 +305,13 @@ impl<T: Token> Drop for Virtqueue<T> {
             };
             // SAFETY: `data` comes from `into_raw()` by the type invariant; the core has forgotten
             // it now.
-            drop(unsafe { T::from_raw(data) });
+            take(unsafe { T::from_raw(data) });
         }
+    }
+}
+
+impl<T: Token> Drop for Virtqueue<T> {
+    fn drop(&mut self) {
+        self.detach_all(drop);
     }
 }
