@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A block device: how it comes into service and leaves it.
+//! A block device: how it comes into service and leaves it for good. How it does so for a while is
+//! in [`restart`](crate::restart).
 
 use crate::{
     config, debugfs,
@@ -10,6 +11,7 @@ use crate::{
     name::DiskName,
     params,
     queue::{self, Queue},
+    restart::{self, Service},
     settings::Settings,
     suppress::Suppress,
     sysfs,
@@ -20,11 +22,15 @@ use kernel::{
     device,
     fmt::{self, Display},
     prelude::*,
-    str::CString,
-    sync::{aref::ARef, new_mutex, Arc, Mutex},
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        lock::mutex::MutexGuard,
+        new_mutex, Arc, Mutex,
+    },
 };
 use trace::QueueId;
-use virtio::{transport, Device, Driver, IdTable, Probe, Virtqueues};
+use virtio::{transport, Binding, Device, Driver, IdTable, Probe, Setup};
 
 /// The driver.
 pub(crate) struct BlockDriver;
@@ -49,11 +55,14 @@ impl Shared {
 #[pin_data]
 pub(crate) struct BlockDevice {
     device: ARef<Device>,
+    binding: Arc<Binding<BlockDriver>>,
     /// Those that are polled come last.
     queues: KVec<Arc<Polled<Queue>>>,
     counts: Queues,
+    /// What the disk's limits were derived from.
+    ring_size: u32,
     depth: u32,
-    indirect: Indirect,
+    indirect: Atomic<u32>,
     lock: Arc<DeviceLock>,
     #[pin]
     settings: Mutex<Settings>,
@@ -61,10 +70,11 @@ pub(crate) struct BlockDevice {
     disk: Mutex<Option<Disk>>,
 }
 
-/// A disk in service. What is first goes first.
-struct Disk {
+/// A disk. What is first goes first.
+pub(crate) struct Disk {
     _files: debugfs::Files,
-    disk: GenDisk<BlockDriver>,
+    pub(crate) disk: GenDisk<BlockDriver>,
+    pub(crate) service: Service,
     index: Index,
 }
 
@@ -90,9 +100,29 @@ impl BlockDevice {
         self.depth
     }
 
-    /// What was wanted of indirect descriptors when the disk was bound.
+    /// The number of descriptors in the ring of each queue.
+    pub(crate) fn ring_size(&self) -> u32 {
+        self.ring_size
+    }
+
+    /// What is wanted of indirect descriptors.
     pub(crate) fn indirect(&self) -> Indirect {
-        self.indirect
+        Indirect::from_raw(self.indirect.load(Relaxed))
+    }
+
+    /// Sets what is wanted of indirect descriptors, from the next start of the device on.
+    pub(crate) fn set_indirect(&self, indirect: Indirect) {
+        self.indirect.store(indirect as u32, Relaxed);
+    }
+
+    /// The binding of the device.
+    pub(crate) fn binding(&self) -> &Binding<BlockDriver> {
+        &self.binding
+    }
+
+    /// The disk, from when it was added until it is removed. Process context.
+    pub(crate) fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
+        self.disk.lock()
     }
 
     /// The settings. Process context.
@@ -117,7 +147,7 @@ impl BlockDevice {
         writeln!(f, "poll_queues {}", self.counts.polled)?;
         writeln!(f, "num_request_queues {}", self.counts.count())?;
         writeln!(f, "queue_depth {}", self.depth)?;
-        writeln!(f, "indirect {}", self.indirect.name())?;
+        writeln!(f, "indirect {}", self.indirect().name())?;
         for (name, bit) in [
             ("event_idx", transport::EVENT_IDX),
             ("packed", transport::RING_PACKED),
@@ -160,13 +190,6 @@ impl AsRef<device::Device> for BlockDevice {
     }
 }
 
-fn ring_of(virtqueues: &Virtqueues) -> limits::Ring {
-    limits::Ring {
-        size: virtqueues.ring_size(),
-        indirect: virtqueues.is_indirect(),
-    }
-}
-
 impl Driver for BlockDriver {
     type Features = config::Features;
     type Shared = Shared;
@@ -187,23 +210,14 @@ impl Driver for BlockDriver {
         let count = u16::try_from(blk_mq::num_possible_queues(max)).unwrap_or(u16::MAX);
         let polled = limits::poll_queues(count, params::POLL_QUEUES.get().0);
         let with_irq = count.saturating_sub(polled);
-        let find_vqs = || {
-            probe.find_vqs(count, with_irq, |index| {
-                if index < with_irq {
-                    CString::try_from_fmt(fmt!("req.{index}"))
-                } else {
-                    CString::try_from_fmt(fmt!("req_poll.{}", index.saturating_sub(with_irq)))
-                }
-            })
+        let counts = Queues {
+            with_irq: with_irq.into(),
+            polled: polled.into(),
         };
         let indirect = params::INDIRECT.get();
-        let mut virtqueues = find_vqs()?;
-        // Only now that they are found is the depth of their rings known.
-        if virtqueues.is_indirect() && !indirect.is_wanted(ring_of(&virtqueues)) {
-            probe.forgo(virtqueues, transport::INDIRECT_DESC)?;
-            virtqueues = find_vqs()?;
-        }
-        let ring = ring_of(&virtqueues);
+        // Only when they are found is the depth of their rings known.
+        let virtqueues = restart::find_vqs(probe, counts, indirect)?;
+        let ring = restart::ring_of(&virtqueues);
         let machine = limits::Machine {
             max_dma_size: device.max_dma_size(),
             max_block_size: blk_mq::Limits::MAX_BLOCK_SIZE,
@@ -237,17 +251,15 @@ impl Driver for BlockDriver {
             let queue = Queue::new(vq, id, polled, order, settings, lock.clone());
             queues.push(Arc::pin_init(queue, GFP_KERNEL)?, GFP_KERNEL)?;
         }
-        let counts = Queues {
-            with_irq: with_irq.into(),
-            polled: polled.into(),
-        };
         let data = Arc::pin_init(
             try_pin_init!(BlockDevice {
                 device: device.into(),
+                binding: probe.binding(),
                 queues,
                 counts,
+                ring_size: ring.size,
                 depth,
-                indirect,
+                indirect: Atomic::new(indirect as u32),
                 lock,
                 settings <- new_mutex!(settings, "virtio_blk_rs::settings"),
                 disk <- new_mutex!(None, "virtio_blk_rs::disk"),
@@ -273,6 +285,7 @@ impl Driver for BlockDriver {
         *data.disk.lock() = Some(Disk {
             _files: files,
             disk,
+            service: Service::On,
             index,
         });
         Ok(data)
@@ -280,18 +293,35 @@ impl Driver for BlockDriver {
 
     fn remove(_device: &Device, data: Arc<BlockDevice>) {
         let disk = data.disk.lock().take();
-        if data.is_broken() {
-            // The device will not return what it has: so it is reset before the disk is removed,
-            // which would wait for that.
-            if let Some(Disk { disk, .. }) = &disk {
-                disk.mark_dead();
-                disk.quiesce();
-                data.close_queues();
-                disk.unquiesce();
+        if let Some(disk) = &disk {
+            match disk.service {
+                // The device will not return what it has: so it is reset before the disk is
+                // removed, which would wait for that.
+                Service::On if data.is_broken() => {
+                    disk.disk.mark_dead();
+                    disk.disk.quiesce();
+                    data.close_queues();
+                    disk.disk.unquiesce();
+                }
+                Service::On => {}
+                // Nobody else will have the requests go on that wait.
+                Service::Off => data.give_up(disk),
             }
         }
         drop(disk);
         data.close_queues();
+    }
+
+    fn freeze(_device: &Device, data: &BlockDevice) -> Result {
+        data.freeze();
+        Ok(())
+    }
+
+    fn restore(setup: &Setup<'_, Self>, data: &BlockDevice) -> Result {
+        data.restore(setup)?;
+        // What changed while nobody listened.
+        Self::config_changed(setup.device(), data);
+        Ok(())
     }
 
     fn config_changed(device: &Device, data: &BlockDevice) {
@@ -300,6 +330,7 @@ impl Driver for BlockDriver {
             return;
         };
         match config::capacity(device) {
+            Ok(sectors) if sectors == disk.disk.capacity() => {}
             Ok(sectors) => {
                 dev_info!(
                     device.as_ref(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is decided when a disk is bound: module parameters that have no file to write per disk.
-//! Those that do are in [`settings`](crate::settings).
+//! What is decided when a disk is bound. What is set without a restart is in
+//! [`settings`](crate::settings).
 
 use crate::{
     limits::Indirect,
@@ -28,7 +28,8 @@ module_param::params! {
     name: "indirect",
     type: "string",
     description: "Indirect descriptors of new disks: auto (the default: not where the ring has 768 \
-        descriptors or more), on (where the device can), off",
+        descriptors or more), on (where the device can), off. Per disk: /sys/block/vdX/indirect, \
+        which starts the device anew",
 
     /// How many of the queues of new disks are polled.
     pub(crate) static POLL_QUEUES: UpTo<MAX_QUEUES> = 0;

@@ -254,6 +254,32 @@ pub(crate) fn close(queue: &Polled<Queue>) {
     queue.cancel_timer();
 }
 
+/// Takes the virtqueue out of service for a while. The device is reset; requests that it still had
+/// are put back, to be submitted again, or fail if the device must not see them twice. Returns how
+/// many there were. Process context, with the block layer's queues quiesced; may sleep.
+pub(crate) fn suspend(queue: &Polled<Queue>) -> u32 {
+    // What the device has returned need not be submitted again.
+    rearm(queue);
+    let vq = queue.ring.lock().take();
+    let mut count = 0u32;
+    if let Some(vq) = vq {
+        vq.retire(|token| {
+            count = count.wrapping_add(1);
+            if token.is_repeatable() {
+                token.requeue();
+            }
+        });
+    }
+    queue.cancel_timer();
+    count
+}
+
+/// Puts a virtqueue into service in the place of the one that was taken out. Process context, with
+/// the block layer's queues quiesced.
+pub(crate) fn resume(queue: &Polled<Queue>, vq: Virtqueue<Token>) {
+    queue.ring.lock().put(vq);
+}
+
 /// Serves an interrupt of the queue. Hard interrupt context, as a rule.
 #[inline]
 pub(crate) fn interrupt(queue: &Polled<Queue>) {

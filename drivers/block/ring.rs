@@ -68,6 +68,17 @@ impl Ring {
         }
     }
 
+    /// Puts a virtqueue into service in the place of one that was taken out. Settings and counters
+    /// stay.
+    pub(crate) fn put(&mut self, vq: Virtqueue<Token>) {
+        self.vq = Some(vq);
+        self.handler = Handler::new();
+        self.policy = Policy::new();
+        self.stopped = false;
+        self.in_flight = 0;
+        self.urgent = 0;
+    }
+
     /// Takes the virtqueue out of service. It is to be dropped after the lock.
     pub(crate) fn take(&mut self) -> Option<Virtqueue<Token>> {
         self.vq.take()

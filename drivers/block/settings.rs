@@ -169,7 +169,7 @@ impl Settings {
 }
 
 /// Parses what was written to a file, or says what may be.
-fn parse<V: Value>(device: &BlockDevice, name: &str, text: &[u8]) -> Result<V> {
+pub(crate) fn parse<V: Value>(device: &BlockDevice, name: &str, text: &[u8]) -> Result<V> {
     V::parse(text).ok_or_else(|| {
         dev_err!(
             device.as_ref(),

@@ -4,8 +4,9 @@
 
 use crate::{
     device::{BlockDevice, BlockDriver},
+    limits::Indirect,
     settings::{
-        BatchFile, CoalesceAdaptiveFile, CoalesceMethodFile, CoalesceMinInflightFile,
+        self, BatchFile, CoalesceAdaptiveFile, CoalesceMethodFile, CoalesceMinInflightFile,
         CoalesceReqsFile, CoalesceUsecsFile, LockFile, SuppressFile, UsedEventHintFile,
     },
 };
@@ -53,6 +54,29 @@ read_only! {
     PollQueuesFile, "poll_queues": |device| device.queue_counts().polled;
     /// `queue_depth`: how many requests each queue has in flight at most.
     DepthFile, "queue_depth": |device| device.queue_depth();
-    /// `indirect`: what was wanted of indirect descriptors when the disk was bound.
-    IndirectFile, "indirect": |device| device.indirect().name();
+}
+
+/// `indirect`: what is wanted of indirect descriptors. A change starts the device anew.
+pub(crate) struct IndirectFile;
+
+impl Attribute<BlockDriver> for IndirectFile {
+    const NAME: &'static CStr = c"indirect";
+    const WRITABLE: bool = true;
+
+    fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
+        writeln!(out, "{}", device.indirect().name())?;
+        Ok(())
+    }
+
+    fn store(device: &BlockDevice, text: &[u8]) -> Result {
+        let indirect = settings::parse::<Indirect>(device, "indirect", text)?;
+        device.use_indirect(indirect).inspect_err(|err| {
+            dev_err!(
+                device.as_ref(),
+                "indirect stays {}, as the device did not start with {} ({err:?})\n",
+                device.indirect().name(),
+                indirect.name()
+            );
+        })
+    }
 }

@@ -7,6 +7,7 @@
 //! | `params` | what is decided when a disk is bound |
 //! | `settings`, `values`, `named` | the knobs of a disk, and what can be written to them |
 //! | `device` | a device: probe, remove, change of capacity |
+//! | `restart` | a device that is out of service for a while |
 //! | `config` | its feature bits and the fields of its configuration space |
 //! | `limits` | what the disk can do, out of those fields (pure) |
 //! | `operations` | what the block layer calls |
@@ -45,6 +46,7 @@ mod lock;
 mod operations;
 mod params;
 mod queue;
+mod restart;
 mod ring;
 mod settings;
 mod stats;
