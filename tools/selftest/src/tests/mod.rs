@@ -19,6 +19,7 @@ mod poll;
 mod pressure;
 mod queues;
 mod read_only;
+mod restart;
 mod ring;
 mod suppression;
 mod top;
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Group> {
         limits::groups(),
         names::groups(),
         read_only::groups(),
+        restart::groups(),
         ring::groups(),
         parameters::groups(),
         partitions::groups(),

@@ -57,7 +57,7 @@ const KNOBS: [Knob; 13] = [
     Knob {
         name: "indirect",
         default: "auto",
-        mode: "444",
+        mode: "644",
         bad: &["maybe", "1", ""],
         range: &["auto", "on", "off"],
         good: "on",
@@ -148,12 +148,17 @@ pub fn groups() -> Vec<Group> {
                 format!("a bad {} keeps the module from loading", knob.name),
                 |_, vm| is_not_loaded(vm, knob),
             );
+        if knob.mode == "644" {
+            group = group.shared(
+                format!("bad values of a disk's {} are refused", knob.name),
+                |_, vm| {
+                    let name = vm.block_device(DISK)?;
+                    refuses(vm, knob, &format!("/sys/block/{name}/{}", knob.name))
+                },
+            );
+        }
     }
     group = group
-        .shared("bad values of a disk's suppress are refused", |_, vm| {
-            let name = vm.block_device(DISK)?;
-            refuses(vm, &KNOBS[0], &format!("/sys/block/{name}/suppress"))
-        })
         .shared("suppress is the mode of new disks only", suppress)
         .shared("num_request_queues limits the queues", num_request_queues)
         .shared("queue_depth limits the tags", queue_depth);
