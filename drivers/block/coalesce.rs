@@ -17,12 +17,17 @@
 //!
 //! # Adaptation
 //!
-//! With [`Coalesce::adaptive`] the time follows who is busy when a pass starts. If the interrupt or
-//! the timer has interrupted a task, the processor has other work than this completion, and a wait
-//! saves it something: the time grows by an eighth. If the processor was idle, somebody may have
-//! waited for this: the time shrinks by an eighth, or, if the device has run dry (all but an eighth
-//! of the depth had completed) so that nothing at all went on, by half. Below [`MIN_USECS`] nothing
-//! waits.
+//! With [`Coalesce::adaptive`] the time follows what a pass finds when it starts:
+//!
+//! - It has interrupted a task: the processor has other work than this completion, and a wait saves
+//!   it something. The time grows by an eighth.
+//! - The processor was idle, so somebody may have waited for this. What that costs is measured by
+//!   the depth. If all but an eighth of it is in flight still, the wait was short beside the time
+//!   that a request takes anyway: the time grows by an eighth. If more than half is, it stays; if
+//!   less, it shrinks by an eighth. If but an eighth is left, the device had run dry, and nothing
+//!   at all went on: the time shrinks by half.
+//!
+//! Below [`MIN_USECS`] nothing waits.
 //!
 //! This file is pure: it imports nothing but `core`, so that it is tested on the host as it is.
 
@@ -215,12 +220,17 @@ impl Policy {
     /// Adapts the wait to what a pass found.
     #[inline]
     pub fn learn(&mut self, found: Found) {
-        let dry = found.left <= self.depth / 8;
         let step = self.usecs / 8 + 1;
-        self.usecs = match (found.idle, dry) {
-            (false, _) => self.usecs.saturating_add(step).max(MIN_USECS / 2),
-            (true, false) => self.usecs.saturating_sub(step),
-            (true, true) => self.usecs / 2,
+        let grown = self.usecs.saturating_add(step).max(MIN_USECS / 2);
+        let eighth = self.depth / 8;
+        self.usecs = if !found.idle || found.left >= self.depth - eighth {
+            grown
+        } else if found.left > self.depth / 2 {
+            self.usecs
+        } else if found.left > eighth {
+            self.usecs.saturating_sub(step)
+        } else {
+            self.usecs / 2
         };
     }
 }
