@@ -250,12 +250,17 @@ impl Ring {
         let (plan, wait) = self.policy.plan(suppress, &coalesce, load, can_count);
         if coalesce.is_on() {
             self.stats.immediate_bypasses.add(wait.is_none());
-            self.note(wait.unwrap_or_default());
+            let reqs = match plan.rearm {
+                Rearm::Ahead(reqs) => reqs,
+                _ => 0,
+            };
+            let usecs = wait.map_or(0, |wait| wait.usecs);
+            self.note(Wait { reqs, usecs });
         }
         (plan, wait)
     }
 
-    /// Notes what coalescing chose.
+    /// Notes what coalescing chose; no number of requests where only the time counts.
     #[inline]
     fn note(&mut self, wait: Wait) {
         let depth = self.policy.depth();
