@@ -6,8 +6,10 @@
 use crate::{
     limits::{self, Topology},
     request::Order,
+    values::CacheMode,
 };
 use bindings_ext::virtio_blk_config as C;
+use blk_mq::Geometry;
 use core::mem::offset_of;
 use kernel::prelude::*;
 use virtio::{
@@ -22,6 +24,8 @@ virtio::feature_table! {
         SIZE_MAX = bindings_ext::VIRTIO_BLK_F_SIZE_MAX, legacy;
         /// The most segments of a request are in `seg_max`.
         SEG_MAX = bindings_ext::VIRTIO_BLK_F_SEG_MAX, legacy;
+        /// The geometry is in `geometry`.
+        GEOMETRY = bindings_ext::VIRTIO_BLK_F_GEOMETRY, legacy;
         /// The device is read-only.
         RO = bindings_ext::VIRTIO_BLK_F_RO, legacy;
         /// The logical block is in `blk_size`.
@@ -34,12 +38,19 @@ virtio::feature_table! {
         CONFIG_WCE = bindings_ext::VIRTIO_BLK_F_CONFIG_WCE, legacy;
         /// The number of queues is in `num_queues`.
         MQ = bindings_ext::VIRTIO_BLK_F_MQ, legacy;
+        /// The device tells how worn it is (`VIRTIO_BLK_F_LIFETIME`, which the kernel's header does
+        /// not have).
+        LIFETIME = 15, modern;
     }
 }
 
 const CAPACITY: Field<u64> = Field::at(offset_of!(C, capacity));
 const SIZE_MAX: Gated<u32, Features> = Gated::at(offset_of!(C, size_max), Features::SIZE_MAX);
 const SEG_MAX: Gated<u32, Features> = Gated::at(offset_of!(C, seg_max), Features::SEG_MAX);
+const CYLINDERS: Gated<u16, Features> =
+    Gated::at(offset_of!(C, geometry.cylinders), Features::GEOMETRY);
+const HEADS: Gated<u8, Features> = Gated::at(offset_of!(C, geometry.heads), Features::GEOMETRY);
+const SECTORS: Gated<u8, Features> = Gated::at(offset_of!(C, geometry.sectors), Features::GEOMETRY);
 const BLK_SIZE: Gated<u32, Features> = Gated::at(offset_of!(C, blk_size), Features::BLK_SIZE);
 const PHYSICAL_BLOCK_EXP: Gated<u8, Features> =
     Gated::at(offset_of!(C, physical_block_exp), Features::TOPOLOGY);
@@ -50,9 +61,25 @@ const OPT_IO_SIZE: Gated<u32, Features> = Gated::at(offset_of!(C, opt_io_size), 
 const WRITEBACK: Gated<u8, Features> = Gated::at(offset_of!(C, wce), Features::CONFIG_WCE);
 const NUM_QUEUES: Gated<u16, Features> = Gated::at(offset_of!(C, num_queues), Features::MQ);
 
+/// The largest capacity in sectors of 512 bytes, `BLK_DEV_MAX_SECTORS`: as many bytes as an offset
+/// in a file can count.
+const MAX_SECTORS: u64 = i64::MAX as u64 >> 9;
+
 /// The capacity in sectors of 512 bytes.
+///
+/// # Errors
+///
+/// `EINVAL` if it is larger than the kernel can address; what the transport reports.
 pub(crate) fn capacity(device: &Device) -> Result<u64> {
-    device.read(&CAPACITY)
+    let sectors = device.read(&CAPACITY)?;
+    if sectors > MAX_SECTORS {
+        dev_err!(
+            device.as_ref(),
+            "a capacity of {sectors} sectors is unusable: it must be at most {MAX_SECTORS}\n"
+        );
+        return Err(EINVAL);
+    }
+    Ok(sectors)
 }
 
 /// The number of queues, if the device can have several.
@@ -80,13 +107,54 @@ pub(crate) fn limits(device: &Device) -> Result<limits::Config> {
     })
 }
 
-/// Whether the device has a volatile write cache. A cache mode that can be configured says so
-/// itself; otherwise a device that can flush is taken to need it.
-pub(crate) fn has_write_cache(device: &Device) -> Result<bool> {
-    Ok(match device.read_gated(&WRITEBACK)? {
+/// The geometry, if the device has one.
+pub(crate) fn geometry(device: &Device) -> Result<Option<Geometry>> {
+    if !device.has(Features::GEOMETRY) {
+        return Ok(None);
+    }
+    Ok(Some(Geometry {
+        cylinders: device.read_gated(&CYLINDERS)?.unwrap_or(0),
+        heads: device.read_gated(&HEADS)?.unwrap_or(0),
+        sectors: device.read_gated(&SECTORS)?.unwrap_or(0),
+    }))
+}
+
+/// The cache mode. One that can be configured says so itself, by a value that is not 0; otherwise a
+/// device that can flush is taken to need it.
+pub(crate) fn cache_mode(device: &Device) -> Result<CacheMode> {
+    let is_volatile = match device.read_gated(&WRITEBACK)? {
         Some(writeback) => writeback != 0,
-        None => device.has(Features::FLUSH),
+        None => can_flush(device),
+    };
+    Ok(if is_volatile {
+        CacheMode::WriteBack
+    } else {
+        CacheMode::WriteThrough
     })
+}
+
+/// Asks the device for a cache mode, which it need not heed.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` if the mode cannot be configured; `EIO` if the transport cannot write.
+pub(crate) fn set_cache_mode(device: &Device, mode: CacheMode) -> Result {
+    device.write_gated(&WRITEBACK, mode as u8)
+}
+
+/// Whether the cache mode can be configured.
+pub(crate) fn has_cache_modes(device: &Device) -> bool {
+    device.has(Features::CONFIG_WCE)
+}
+
+/// Whether the device can make durable what has been written.
+pub(crate) fn can_flush(device: &Device) -> bool {
+    device.has(Features::FLUSH)
+}
+
+/// Whether the device tells how worn it is.
+pub(crate) fn tells_lifetime(device: &Device) -> bool {
+    device.has(Features::LIFETIME)
 }
 
 /// Whether the device can only be read.

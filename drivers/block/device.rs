@@ -4,19 +4,22 @@
 //! in [`restart`](crate::restart).
 
 use crate::{
-    config, debugfs,
+    cache::Cache,
+    capacity, config, debugfs,
     index::{self, Index, Indices},
     limits::{self, Indirect, Limits},
     lock::DeviceLock,
     name::DiskName,
     params,
     queue::{self, Queue},
+    request::Order,
     restart::{self, Service},
     settings::Settings,
     suppress::Suppress,
     sysfs,
+    values::CacheMode,
 };
-use blk_mq::{DiskBuilder, GenDisk, Polled, Queues, TagSet};
+use blk_mq::{DiskBuilder, GenDisk, Geometry, Major, Polled, Queues, TagSet};
 use kernel::{
     debugfs::Dir,
     device,
@@ -32,12 +35,16 @@ use kernel::{
 use trace::QueueId;
 use virtio::{transport, Binding, Device, Driver, IdTable, Probe, Setup};
 
+/// The device numbers of a disk: its own, and those of its first partitions.
+const DISK_MINORS: u32 = 16;
+
 /// The driver.
 pub(crate) struct BlockDriver;
 
 /// What all devices share.
 pub(crate) struct Shared {
     indices: Arc<Indices>,
+    major: Major,
     debugfs: Dir,
 }
 
@@ -45,6 +52,8 @@ impl Shared {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             indices: Indices::new()?,
+            // The name by which tools know virtio disks in /proc/devices.
+            major: Major::register(c"virtblk")?,
             debugfs: Dir::new(c"virtio_blk_rs"),
         })
     }
@@ -62,8 +71,11 @@ pub(crate) struct BlockDevice {
     /// What the disk's limits were derived from.
     ring_size: u32,
     depth: u32,
+    geometry: Option<Geometry>,
     indirect: Atomic<u32>,
     lock: Arc<DeviceLock>,
+    #[pin]
+    cache: Cache,
     #[pin]
     settings: Mutex<Settings>,
     #[pin]
@@ -88,6 +100,26 @@ impl BlockDevice {
     /// All queues.
     pub(crate) fn queues(&self) -> &[Arc<Polled<Queue>>] {
         &self.queues
+    }
+
+    /// The device on its bus.
+    pub(crate) fn virtio(&self) -> &Device {
+        &self.device
+    }
+
+    /// The geometry, if the device has one of its own.
+    pub(crate) fn geometry(&self) -> Option<Geometry> {
+        self.geometry
+    }
+
+    /// The cache mode.
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The byte order of requests.
+    pub(crate) fn order(&self) -> Order {
+        config::order(&self.device)
     }
 
     /// How many queues there are of each kind.
@@ -223,7 +255,8 @@ impl Driver for BlockDriver {
             max_block_size: blk_mq::Limits::MAX_BLOCK_SIZE,
         };
         let limits = Limits::new(&config::limits(device)?, ring, machine).map_err(refuse)?;
-        let capacity = config::capacity(device)?;
+        let sectors = config::capacity(device)?;
+        let geometry = config::geometry(device)?;
         let builder = DiskBuilder::new(blk_mq::Limits {
             logical_block_size: limits.logical_block_size,
             physical_block_size: limits.physical_block_size,
@@ -232,10 +265,8 @@ impl Driver for BlockDriver {
             io_opt: limits.io_opt,
             max_segments: limits.max_segments,
             max_segment_size: limits.max_segment_size,
-            write_cache: config::has_write_cache(device)?,
-        })
-        .capacity(capacity)
-        .read_only(config::is_read_only(device));
+            write_cache: config::cache_mode(device)? == CacheMode::WriteBack,
+        });
 
         let depth = limits::queue_depth(params::QUEUE_DEPTH.get().0, ring);
         let settings = Settings::from_params();
@@ -259,8 +290,10 @@ impl Driver for BlockDriver {
                 counts,
                 ring_size: ring.size,
                 depth,
+                geometry,
                 indirect: Atomic::new(indirect as u32),
                 lock,
+                cache <- Cache::new(),
                 settings <- new_mutex!(settings, "virtio_blk_rs::settings"),
                 disk <- new_mutex!(None, "virtio_blk_rs::disk"),
             }? Error),
@@ -275,12 +308,22 @@ impl Driver for BlockDriver {
         let files = debugfs::files(&shared.debugfs, name, &data)?;
         dev_info!(
             device.as_ref(),
-            "{}: {capacity} sectors, queues: {count}, descriptors: {}, depth: {depth}, \
-             suppress: {}\n",
+            "{}: queues: {count}, descriptors: {}, depth: {depth}, suppress: {}\n",
             index.name(),
             ring.size,
             settings.suppress
         );
+        capacity::log(
+            &data,
+            &index.name(),
+            sectors,
+            limits.logical_block_size,
+            false,
+        );
+        let builder = builder
+            .capacity(sectors)
+            .read_only(config::is_read_only(device))
+            .numbers(&shared.major, index.value(), DISK_MINORS);
         let disk = builder.add::<_, sysfs::Files>(name, device.as_ref(), tag_set)?;
         *data.disk.lock() = Some(Disk {
             _files: files,
@@ -332,11 +375,8 @@ impl Driver for BlockDriver {
         match config::capacity(device) {
             Ok(sectors) if sectors == disk.disk.capacity() => {}
             Ok(sectors) => {
-                dev_info!(
-                    device.as_ref(),
-                    "{}: new size: {sectors} sectors\n",
-                    disk.index.name()
-                );
+                let block = disk.disk.logical_block_size();
+                capacity::log(data, &disk.index.name(), sectors, block, true);
                 disk.disk.set_capacity_and_notify(sectors);
             }
             Err(err) => dev_err!(device.as_ref(), "cannot read the new size: {err:?}\n"),

@@ -63,6 +63,11 @@ impl Index {
         Err(ENOSPC)
     }
 
+    /// The index itself.
+    pub(crate) fn value(&self) -> u32 {
+        self.value
+    }
+
     /// The name of the disk with this index.
     pub(crate) fn name(&self) -> DiskName {
         DiskName::new(self.value)

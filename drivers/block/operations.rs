@@ -3,13 +3,14 @@
 //! What the block layer calls.
 
 use crate::{
+    answers,
     device::{BlockDevice, BlockDriver},
     queue::{self, Queue},
     request::{self, Kind, Outcome},
 };
 use blk_mq::{
-    CompletionBatch, Done, Expired, Frame, Hctx, Idle, Operations, Polled, Refusal, Request,
-    RequestList, Status,
+    CompletionBatch, Disk, Done, Expired, Frame, Geometry, Hctx, Idle, Operations, Polled, Refusal,
+    Request, RequestList, Status,
 };
 use kernel::{device, prelude::*, sync::Arc};
 
@@ -19,6 +20,8 @@ const _: () = {
     assert!(Kind::In as u32 == bindings_ext::VIRTIO_BLK_T_IN);
     assert!(Kind::Out as u32 == bindings_ext::VIRTIO_BLK_T_OUT);
     assert!(Kind::Flush as u32 == bindings_ext::VIRTIO_BLK_T_FLUSH);
+    assert!(Kind::GetId as u32 == bindings_ext::VIRTIO_BLK_T_GET_ID);
+    assert!(answers::SERIAL == bindings_ext::VIRTIO_BLK_ID_BYTES as usize);
 };
 
 impl Operations for BlockDriver {
@@ -61,6 +64,11 @@ impl Operations for BlockDriver {
 
     fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>) {
         queue::rescue(hctx.queue(), request);
+    }
+
+    fn geometry(disk: &Disk<Self>) -> Geometry {
+        let geometry = disk.device().geometry();
+        geometry.unwrap_or_else(|| Geometry::usual(disk.capacity()))
     }
 
     #[inline]

@@ -82,13 +82,14 @@ impl Queue {
         &self,
         request: Request<BlockDriver, Idle>,
     ) -> Result<Token, (Request<BlockDriver, Idle>, Status)> {
-        let (kind, sector) = match request.op() {
-            Op::Read => (Kind::In, request.sector()),
-            Op::Write => (Kind::Out, request.sector()),
-            Op::Flush => (Kind::Flush, 0),
+        let encode = |kind, sector| request::encode(self.order, kind, request.ioprio(), sector);
+        let header = match request.op() {
+            Op::Read => encode(Kind::In, request.sector()),
+            Op::Write => encode(Kind::Out, request.sector()),
+            Op::Flush => encode(Kind::Flush, 0),
+            Op::DriverIn => request.header(),
             Op::Other(_) => return Err((request, Status::NotSupported)),
         };
-        let header = request::encode(self.order, kind, request.ioprio(), sector);
         request
             .start(header)
             .map_err(|request| (request, Status::Resource))

@@ -21,6 +21,10 @@ pub enum Kind {
     Out = 1,
     /// Make what was written durable.
     Flush = 4,
+    /// Tell the serial number.
+    GetId = 8,
+    /// Tell how worn the device is.
+    GetLifetime = 10,
 }
 
 /// The byte order of the device's fields.

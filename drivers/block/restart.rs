@@ -180,6 +180,7 @@ impl BlockDevice {
             );
             return Err(EINVAL);
         }
+        self.cache().restore(self.virtio())?;
         for (queue, vq) in self.queues().iter().zip(virtqueues.ready()?) {
             queue::resume(queue, vq);
         }

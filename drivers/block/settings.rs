@@ -9,7 +9,7 @@ use crate::{
     suppress::Suppress,
     values::{Hint, Scope, Switch, UpTo, MAX_RING, MAX_USECS},
 };
-use blk_mq::Attribute;
+use blk_mq::{Access, Attribute, Disk};
 use kernel::{
     fmt::{self, Write},
     prelude::*,
@@ -66,15 +66,16 @@ macro_rules! knobs {
 
             impl Attribute<BlockDriver> for $file {
                 const NAME: &'static CStr = kernel::c_str!($name);
-                const WRITABLE: bool = true;
+                const ACCESS: Access = Access::Write;
 
-                fn show(device: &BlockDevice, out: &mut Formatter<'_>) -> Result {
-                    device.settings().$field.show(out)?;
+                fn show(disk: &Disk<BlockDriver>, out: &mut Formatter<'_>) -> Result {
+                    disk.device().settings().$field.show(out)?;
                     out.write_str("\n")?;
                     Ok(())
                 }
 
-                fn store(device: &BlockDevice, text: &[u8]) -> Result {
+                fn store(disk: &Disk<BlockDriver>, text: &[u8]) -> Result {
+                    let device = disk.device();
                     let value = parse(device, $name, text)?;
                     device.configure(|settings| settings.$field = value);
                     Ok(())

@@ -46,6 +46,17 @@ named! {
     }
 }
 
+named! {
+    /// What a device does with a write before it ends it: the values of `writeback`.
+    pub(crate) enum CacheMode: "write through, write back" {
+        /// Makes it durable.
+        WriteThrough = "write through",
+        /// Takes it into a cache, which a flush makes durable.
+        #[default]
+        WriteBack = "write back",
+    }
+}
+
 macro_rules! impl_value {
     ($($knob:ty),*) => {$(
         impl Value for $knob {
@@ -70,7 +81,7 @@ macro_rules! impl_value {
     )*};
 }
 
-impl_value!(Suppress, Method, Hint, Scope, Indirect);
+impl_value!(Suppress, Method, Hint, Scope, Indirect, CacheMode);
 
 /// A number from 0 to `MAX`.
 #[derive(Clone, Copy)]

@@ -8,6 +8,7 @@
 //! | `settings`, `values`, `named` | the knobs of a disk, and what can be written to them |
 //! | `device` | a device: probe, remove, change of capacity |
 //! | `restart` | a device that is out of service for a while |
+//! | `capacity`, `cache` | what is logged of its size; its cache mode |
 //! | `config` | its feature bits and the fields of its configuration space |
 //! | `limits` | what the disk can do, out of those fields (pure) |
 //! | `operations` | what the block layer calls |
@@ -16,6 +17,7 @@
 //! | `ring` | what the lock guards |
 //! | `kicks` | the time that notifying the device takes |
 //! | `request` | header and status on the ring (pure) |
+//! | `questions`, `answers` | what the device tells about itself when asked (the answers are pure) |
 //! | `completion` | the completion protocol (pure) |
 //! | `suppress` | the mode of interrupt suppression (pure) |
 //! | `coalesce` | how long an interrupt may wait (pure) |
@@ -27,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 // Pure: the host's tests compile the same files.
+pub mod answers;
 pub mod coalesce;
 pub mod completion;
 pub mod histogram;
@@ -36,6 +39,8 @@ mod named;
 pub mod request;
 pub mod suppress;
 
+mod cache;
+mod capacity;
 mod config;
 mod debugfs;
 mod device;
@@ -45,6 +50,7 @@ mod kicks;
 mod lock;
 mod operations;
 mod params;
+mod questions;
 mod queue;
 mod restart;
 mod ring;

@@ -8,6 +8,7 @@
 
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/hdreg.h>
 #include <linux/interrupt.h>
 #include <linux/irq_poll.h>
 #include <linux/virtio.h>

@@ -63,6 +63,11 @@ bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool
 	return blk_mq_add_to_batch(rq, iob, is_error, complete);
 }
 
+struct queue_limits ext_queue_limits_start_update(struct request_queue *q)
+{
+	return queue_limits_start_update(q);
+}
+
 /* Describes the request's data by its first segment; false if there is more than that. */
 bool ext_sg_set_req_bvec(struct scatterlist *sg, struct request *rq)
 {

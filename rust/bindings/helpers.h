@@ -20,6 +20,7 @@ unsigned int ext_memalloc_noio_save(void);
 void ext_memalloc_noio_restore(unsigned int flags);
 bool ext_blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *iob, bool is_error,
 			     void (*complete)(struct io_comp_batch *iob));
+struct queue_limits ext_queue_limits_start_update(struct request_queue *q);
 bool ext_sg_set_req_bvec(struct scatterlist *sg, struct request *rq);
 
 #endif /* BINDINGS_EXT_HELPERS_H */

@@ -23,6 +23,9 @@ use kernel::bindings;
 /// that belongs to another CPU goes there (`blk_mq_complete_request_remote()`), and comes back
 /// through the block layer's own way.
 ///
+/// The block layer would take a failed request of the driver's own, too, and then tell whoever
+/// waits for it that it succeeded. So no failed request is offered to it.
+///
 /// # Why no request is lost
 ///
 /// When a request is ended by itself, the block layer restarts the hardware queue if requests wait
@@ -101,15 +104,13 @@ impl<T: Operations> CompletionBatch<T> {
         let Some(request) = Self::keep(request) else {
             return;
         };
+        if status != Status::Ok {
+            return request.end(status);
+        }
         let rq = request.into_raw();
         // SAFETY: The handle owned the request. If this returns `true`, it is in the batch.
         let added = unsafe {
-            ext::ext_blk_mq_add_to_batch(
-                rq.as_ptr(),
-                &mut self.iob,
-                status != Status::Ok,
-                Some(Self::end_batch),
-            )
+            ext::ext_blk_mq_add_to_batch(rq.as_ptr(), &mut self.iob, false, Some(Self::end_batch))
         };
         if !added {
             // SAFETY: The request was not taken.

@@ -187,6 +187,16 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
         chain.writable(self.trailer_list.get(), 1)
     }
 
+    /// Keeps a header that was made before the request is mapped.
+    pub(crate) fn put_header(&mut self, header: [u8; HEADER]) {
+        self.header = Aligned(header);
+    }
+
+    /// The header that was written last.
+    pub(crate) fn header(&self) -> [u8; HEADER] {
+        self.header.0
+    }
+
     /// What the device wrote into the trailer; all bits are set where it wrote nothing.
     #[inline]
     pub(crate) fn trailer(&self) -> [u8; TRAILER] {

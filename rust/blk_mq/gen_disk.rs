@@ -5,33 +5,42 @@
 //! C header: [`include/linux/blkdev.h`](srctree/include/linux/blkdev.h)
 
 use crate::{
-    attribute::Attributes, limits::Limits, operations::Operations, raw_device, tag_set::TagSet,
+    attribute::Attributes, disk::Disk, geometry, limits::Limits, major::Major,
+    operations::Operations, raw_device, tag_set::TagSet,
 };
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
 use kernel::{
     bindings, device,
     error::{from_err_ptr, to_result},
+    ffi::c_int,
     prelude::*,
     sync::Arc,
 };
 
-/// Describes a disk to be made.
-///
-/// The disk gets its device number from the block layer's extended range, so that it has as many
-/// partitions as its table names.
+/// Describes a disk to be made. It has as many partitions as its table names.
 pub struct DiskBuilder {
     limits: Limits,
     capacity: u64,
     read_only: bool,
+    numbers: Option<Numbers>,
+}
+
+/// Device numbers: those of the disk and its first partitions.
+struct Numbers {
+    major: u32,
+    first_minor: u32,
+    count: u32,
 }
 
 impl DiskBuilder {
-    /// A disk with these limits, writable and of no capacity.
+    /// A disk with these limits, writable and of no capacity, with a device number from the block
+    /// layer's extended range.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
             capacity: 0,
             read_only: false,
+            numbers: None,
         }
     }
 
@@ -44,6 +53,19 @@ impl DiskBuilder {
     /// Sets whether the disk can only be read.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
+        self
+    }
+
+    /// Gives the disk number `index` the `count` minor numbers of `major` that are its own, if there
+    /// are so many: the first one for itself, the others for its first partitions.
+    pub fn numbers(mut self, major: &Major, index: u32, count: u32) -> Self {
+        let first_minor = index.checked_mul(count);
+        let first_minor = first_minor.filter(|first| *first <= Major::MINORS.saturating_sub(count));
+        self.numbers = first_minor.map(|first_minor| Numbers {
+            major: major.number(),
+            first_minor,
+            count,
+        });
         self
     }
 
@@ -79,6 +101,11 @@ impl DiskBuilder {
         unsafe {
             (*raw).private_data = Arc::into_raw(tag_set.device().clone()).cast_mut().cast();
             (*raw).fops = &Fops::<T>::OPS;
+            if let Some(numbers) = self.numbers {
+                (*raw).major = numbers.major as c_int;
+                (*raw).first_minor = numbers.first_minor as c_int;
+                (*raw).minors = numbers.count as c_int;
+            }
         }
         // INVARIANT: The disk is valid and not added.
         let mut disk = GenDisk {
@@ -117,6 +144,7 @@ impl<T: Operations> Fops<T> {
     const OPS: bindings::block_device_operations = bindings::block_device_operations {
         owner: (&raw const bindings::__this_module).cast_mut(),
         free_disk: Some(Self::free_disk),
+        getgeo: Some(geometry::getgeo::<T>),
         ..pin_init::zeroed()
     };
 
@@ -183,6 +211,16 @@ impl<T: Operations> GenDisk<T> {
     pub fn unquiesce(&self) {
         // SAFETY: The disk is valid by the type invariant, and so is its queue.
         unsafe { bindings::blk_mq_unquiesce_queue((*self.disk.as_ptr()).queue) };
+    }
+}
+
+impl<T: Operations> Deref for GenDisk<T> {
+    type Target = Disk<T>;
+
+    fn deref(&self) -> &Disk<T> {
+        // SAFETY: The disk is valid by the type invariant, and was made by `DiskBuilder::add()`,
+        // which set its private data.
+        unsafe { Disk::from_raw(self.disk.as_ptr()) }
     }
 }
 

@@ -37,32 +37,41 @@
 mod attribute;
 mod batch;
 mod clock;
+mod disk;
 mod expired;
 mod frame;
 mod gen_disk;
+mod geometry;
 mod hctx;
 mod limits;
 mod list;
+mod major;
 mod operations;
+mod passthrough;
 mod pause;
 mod polled;
 mod request;
+mod size;
 mod tag_set;
 mod token;
 
-pub use attribute::{Attribute, Attributes};
+pub use attribute::{Access, Attribute, Attributes};
 pub use batch::CompletionBatch;
 pub use clock::{is_cpu_idle, now_ns};
+pub use disk::Disk;
 pub use expired::Expired;
 pub use frame::{Frame, RequestData};
 pub use gen_disk::{DiskBuilder, GenDisk};
+pub use geometry::Geometry;
 pub use hctx::Hctx;
 pub use limits::Limits;
 pub use list::RequestList;
+pub use major::Major;
 pub use operations::Operations;
 pub use pause::without_io;
 pub use polled::{Next, PollHandler, Polled};
 pub use request::{Done, Idle, Op, Refusal, Request, Started, State, Status};
+pub use size::Size;
 pub use tag_set::{num_possible_queues, Queues, TagSet};
 
 /// The C side of a device, for functions that the `kernel` crate does not wrap.

@@ -6,8 +6,10 @@
 
 use crate::{
     batch::CompletionBatch,
+    disk::Disk,
     expired::Expired,
     frame::{data_ptr, RequestData},
+    geometry::Geometry,
     hctx::Hctx,
     list::RequestList,
     raw_device,
@@ -77,6 +79,9 @@ pub trait Operations: Sized + 'static {
     /// when this returns is waited for, as the device owns it. Process context; must not sleep. C
     /// callback: `timeout`.
     fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>);
+
+    /// The geometry of a disk. Process context. C callback: `getgeo`.
+    fn geometry(disk: &Disk<Self>) -> Geometry;
 
     /// The result of a request that the device has returned.
     fn status(request: &Request<Self, Done>) -> Status;

@@ -56,6 +56,8 @@ pub enum Op {
     Write,
     /// Make what was written durable (`REQ_OP_FLUSH`).
     Flush,
+    /// A request of the driver's own (`REQ_OP_DRV_IN`), made by [`Disk::execute`](crate::Disk).
+    DriverIn,
     /// Another operation (`enum req_op`).
     Other(u8),
 }
@@ -141,6 +143,7 @@ impl<T: Operations, S: State> Request<T, S> {
             bindings::req_op_REQ_OP_READ => Op::Read,
             bindings::req_op_REQ_OP_WRITE => Op::Write,
             bindings::req_op_REQ_OP_FLUSH => Op::Flush,
+            bindings::req_op_REQ_OP_DRV_IN => Op::DriverIn,
             op => Op::Other(op as u8),
         }
     }
@@ -166,10 +169,10 @@ impl<T: Operations, S: State> Request<T, S> {
         unsafe { (*self.as_raw()).bio.as_ref() }.map_or(0, |bio| bio.bi_ioprio)
     }
 
-    /// Whether somebody is likely to wait for this very request: a flush, a write that must be
-    /// durable (`REQ_FUA`, `REQ_PREFLUSH`), metadata (`REQ_META`, `REQ_PRIO`), or a write for which
-    /// its author waits with no more to come (`REQ_SYNC` without `REQ_IDLE`: fsync, not direct
-    /// I/O).
+    /// Whether somebody is likely to wait for this very request: a flush, one of the driver's own, a
+    /// write that must be durable (`REQ_FUA`, `REQ_PREFLUSH`), metadata (`REQ_META`, `REQ_PRIO`),
+    /// or a write for which its author waits with no more to come (`REQ_SYNC` without `REQ_IDLE`:
+    /// fsync, not direct I/O).
     #[inline]
     pub fn is_urgent(&self) -> bool {
         const URGENT: u32 = ext::REQ_FUA | ext::REQ_PREFLUSH | ext::REQ_META | ext::REQ_PRIO;
@@ -179,7 +182,7 @@ impl<T: Operations, S: State> Request<T, S> {
             return true;
         }
         match self.op() {
-            Op::Flush => true,
+            Op::Flush | Op::DriverIn => true,
             Op::Write => flags & (ext::REQ_SYNC | ext::REQ_IDLE) == ext::REQ_SYNC,
             Op::Read | Op::Other(_) => false,
         }
@@ -188,7 +191,7 @@ impl<T: Operations, S: State> Request<T, S> {
     /// Whether the device may carry out the request twice, with the same effect as once.
     pub fn is_repeatable(&self) -> bool {
         match self.op() {
-            Op::Read | Op::Write | Op::Flush => true,
+            Op::Read | Op::Write | Op::Flush | Op::DriverIn => true,
             Op::Other(_) => false,
         }
     }
@@ -243,6 +246,14 @@ impl<const HEADER: usize, const TRAILER: usize, T> Request<T, Idle>
 where
     T: Operations<RequestData = Frame<HEADER, TRAILER>>,
 {
+    /// The header of a request of the driver's own ([`Op::DriverIn`]), as [`Disk::execute`] was
+    /// given it.
+    ///
+    /// [`Disk::execute`]: crate::Disk::execute
+    pub fn header(&self) -> [u8; HEADER] {
+        self.data().header()
+    }
+
     /// Writes the header, maps the data, and tells the block layer that the request is on its way.
     /// C functions: `blk_rq_map_sg()`, `blk_mq_start_request()`.
     ///

@@ -109,6 +109,23 @@ impl Device {
         self.read(&gated.field).map(Some)
     }
 
+    /// Writes a byte that comes with a feature. Process context; may sleep. C function:
+    /// `virtio_cwrite8()`.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if the feature was not negotiated; `EIO` if the transport cannot write.
+    pub fn write_gated<F: FeatureTable>(&self, gated: &Gated<u8, F>, value: u8) -> Result {
+        if !self.has_bit(gated.feature.bit()) {
+            return Err(EOPNOTSUPP);
+        }
+        let set = self.ops().set.ok_or(EIO)?;
+        let offset = gated.field.offset();
+        // SAFETY: By the type invariant; there is one byte to write.
+        unsafe { set(self.as_raw(), offset, (&raw const value).cast(), 1) };
+        Ok(())
+    }
+
     /// Whether the device's fields are little-endian (all are on a little-endian guest).
     pub(crate) fn is_little_endian(&self) -> bool {
         // SAFETY: By the type invariant.

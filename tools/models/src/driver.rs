@@ -2,6 +2,8 @@
 
 //! The pure files of drivers/block, as they are.
 
+#[path = "../../../drivers/block/answers.rs"]
+pub mod answers;
 #[path = "../../../drivers/block/coalesce.rs"]
 pub mod coalesce;
 #[path = "../../../drivers/block/completion.rs"]

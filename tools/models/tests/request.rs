@@ -18,7 +18,13 @@ fn a_little_endian_header_is_known() {
 
 #[test]
 fn kinds_have_the_numbers_of_the_specification() {
-    for (kind, number) in [(Kind::In, 0), (Kind::Out, 1), (Kind::Flush, 4)] {
+    for (kind, number) in [
+        (Kind::In, 0),
+        (Kind::Out, 1),
+        (Kind::Flush, 4),
+        (Kind::GetId, 8),
+        (Kind::GetLifetime, 10),
+    ] {
         let header = encode(Order::Little, kind, 0, 0);
         assert_eq!(header[..4], u32::to_le_bytes(number), "{kind:?}");
         assert_eq!(header[4..], [0; 12], "{kind:?}");
