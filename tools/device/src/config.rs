@@ -2,6 +2,7 @@
 
 //! What the driver can read about the disk: features and configuration space.
 
+use crate::lifetime;
 use crate::options::Options;
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_F_MQ,
@@ -28,6 +29,9 @@ pub fn features(options: &Options) -> u64 {
     if options.size_max.is_some() {
         bits.push(VIRTIO_BLK_F_SIZE_MAX);
     }
+    if options.lifetime.is_some() {
+        bits.push(lifetime::FEATURE);
+    }
     if options.num_queues > 1 {
         bits.push(VIRTIO_BLK_F_MQ);
     }
@@ -49,7 +53,7 @@ pub fn space(options: &Options, size: u64) -> [u8; CONFIG_SIZE] {
     put(8, &options.size_max.unwrap_or_default().to_le_bytes());
     put(12, &options.seg_max().to_le_bytes());
     put(20, &options.block_size.to_le_bytes());
-    put(WCE, &[options.write_cache.into()]);
+    put(WCE, &[options.write_cache]);
     put(34, &options.num_queues.to_le_bytes());
     space
 }
@@ -87,6 +91,12 @@ mod tests {
         let bit = 1 << VIRTIO_BLK_F_SIZE_MAX;
         assert_eq!(features(&with), features(&without) | bit);
         assert_eq!(space(&with, 512)[8..12], 4097_u32.to_le_bytes());
+    }
+
+    #[test]
+    fn a_lifetime_is_offered_if_there_is_one() {
+        let (without, with) = (options(&[]), options(&["--lifetime", "1,2,3"]));
+        assert_eq!(features(&with), features(&without) | 1 << 15);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
 
-const COMMANDS: &str = "counts, reset_counts, get or set";
+const COMMANDS: &str = "counts, reset_counts, get, set or power_cut";
 const SETTINGS: &str = "pace_us, latency_us, wait, order or signal";
 
 /// Answers whoever connects, each in a thread of its own.
@@ -73,6 +73,7 @@ fn execute(device: &Device, line: &str) -> Result<Value> {
             device.set_policy(policy);
             Ok(json!({"settings": policy}))
         }
+        "power_cut" => Ok(json!({"lost_sectors": device.power_cut()?})),
         other => bail!("{other:?} is no command: choose {COMMANDS}"),
     }
 }
@@ -180,6 +181,10 @@ mod tests {
             ("nonsense", ["nonsense", "no JSON"]),
             ("[1]", ["[1]", "command"]),
             ("{}", ["null", COMMANDS]),
+            (
+                "{\"command\":\"power_cut\"}",
+                ["volatile", "--volatile-cache"],
+            ),
             ("{\"command\":\"stop\"}", ["stop", COMMANDS]),
             (
                 "{\"command\":\"counts\",\"queue\":1}",

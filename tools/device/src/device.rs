@@ -2,22 +2,28 @@
 
 //! What all queues, the control socket and the connection to QEMU share.
 
+use crate::cache::Cache;
 use crate::config::{self, CONFIG_SIZE, WCE};
 use crate::counters::Counters;
+use crate::lifetime::Lifetime;
 use crate::limits::Limits;
 use crate::options::Options;
 use crate::policy::Policy;
 use crate::storage::Storage;
 use crate::wait::{Bell, Clock};
 use anyhow::{ensure, Context, Result};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
+use vm_memory::VolatileSlice;
 
 /// A disk.
 #[derive(Debug)]
 pub struct Device {
     storage: Storage,
-    serial: String,
+    cache: Option<Cache>,
+    serial: Option<String>,
+    lifetime: Option<Lifetime>,
     features: u64,
     space: [u8; CONFIG_SIZE],
     limits: Limits,
@@ -25,7 +31,7 @@ pub struct Device {
     queue_size: u16,
     seed: u64,
     clock: Clock,
-    write_cache: AtomicBool,
+    write_cache: AtomicU8,
     policy: RwLock<Policy>,
     queues: Vec<Queue>,
     malformed: Mutex<Option<&'static str>>,
@@ -68,7 +74,9 @@ impl Device {
         let storage = options.storage()?;
         let queues = (0..options.num_queues).map(|_| Queue::new());
         Ok(Self {
-            serial: options.serial.clone(),
+            cache: options.volatile_cache.then(Cache::default),
+            serial: (!options.no_serial).then(|| options.serial.clone()),
+            lifetime: options.lifetime,
             features: config::features(options),
             space: config::space(options, storage.size()),
             limits: Limits::new(options.seg_max(), options.size_max),
@@ -76,7 +84,7 @@ impl Device {
             queue_size: options.queue_size,
             seed: options.seed,
             clock: Clock::start(),
-            write_cache: AtomicBool::new(options.write_cache),
+            write_cache: AtomicU8::new(options.write_cache),
             policy: RwLock::new(options.policy()?),
             queues: queues.collect::<Result<_>>()?,
             malformed: Mutex::default(),
@@ -89,9 +97,42 @@ impl Device {
         &self.storage
     }
 
-    /// The serial number.
-    pub fn serial(&self) -> &str {
-        &self.serial
+    /// Writes the guest's `memory` to `offset`, where it lasts if there is no write cache.
+    pub fn write(&self, offset: u64, memory: &VolatileSlice<'_>) -> io::Result<()> {
+        match &self.cache {
+            Some(cache) => {
+                let through = !self.has_write_cache();
+                cache.write(&self.storage, offset, memory, through)
+            }
+            None => self.storage.write(offset, memory),
+        }
+    }
+
+    /// Makes what was written last.
+    pub fn flush(&self) -> io::Result<()> {
+        if let Some(cache) = &self.cache {
+            cache.flush();
+        }
+        self.storage.flush()
+    }
+
+    /// Forgets what is in the write cache only, and returns how many sectors that were.
+    pub fn power_cut(&self) -> Result<usize> {
+        let cache = self.cache.as_ref();
+        let cache = cache.context("nothing is volatile: start the device with --volatile-cache")?;
+        cache
+            .power_cut(&self.storage)
+            .context("cannot restore what was there before")
+    }
+
+    /// The serial number, if the disk knows what that is.
+    pub fn serial(&self) -> Option<&str> {
+        self.serial.as_deref()
+    }
+
+    /// How worn the disk is, if it tells that.
+    pub fn lifetime(&self) -> Option<Lifetime> {
+        self.lifetime
     }
 
     /// The features that are offered.
@@ -144,13 +185,13 @@ impl Device {
 
     /// Whether writes may be lost until the next flush.
     pub fn has_write_cache(&self) -> bool {
-        self.write_cache.load(Ordering::Relaxed)
+        self.write_cache.load(Ordering::Relaxed) != 0
     }
 
     /// A part of the configuration space; nothing if it has no such part.
     pub fn read_config(&self, offset: u32, size: u32) -> Vec<u8> {
         let mut space = self.space;
-        space[WCE] = self.has_write_cache().into();
+        space[WCE] = self.write_cache.load(Ordering::Relaxed);
         let part = || {
             let start = usize::try_from(offset).ok()?;
             let end = start.checked_add(usize::try_from(size).ok()?)?;
@@ -172,7 +213,7 @@ impl Device {
             "the driver set the write cache to {}, which is neither 0 nor 1",
             bytes[0]
         );
-        self.write_cache.store(bytes[0] == 1, Ordering::Relaxed);
+        self.write_cache.store(bytes[0], Ordering::Relaxed);
         Ok(())
     }
 

@@ -70,7 +70,7 @@ fn perform(
         Operation::Write => {
             counters.writes.increment();
             transfer(device, memory, request, |offset, slice| {
-                device.storage().write(offset, slice)
+                device.write(offset, slice)
             })
             .and_then(|()| {
                 counters.bytes_written.add(request.length());
@@ -83,16 +83,26 @@ fn perform(
         }
         Operation::Flush => {
             counters.flushes.increment();
-            device.storage().flush()
+            device.flush()
         }
-        Operation::GetId => {
-            counters.get_ids.increment();
-            tell_serial(device, memory, &request.data).map(|count| written = count)
-        }
-        Operation::Unknown(_) => {
-            counters.unsupported.increment();
-            return (VIRTIO_BLK_S_UNSUPP, 0);
-        }
+        Operation::GetId => match device.serial() {
+            Some(serial) => {
+                counters.get_ids.increment();
+                let mut id = [0; VIRTIO_BLK_ID_BYTES as usize];
+                for (place, byte) in id.iter_mut().zip(serial.bytes()) {
+                    *place = byte;
+                }
+                tell(memory, &request.data, &id).map(|count| written = count)
+            }
+            None => return unsupported(counters),
+        },
+        Operation::GetLifetime => match device.lifetime() {
+            Some(lifetime) => {
+                tell(memory, &request.data, &lifetime.bytes()).map(|count| written = count)
+            }
+            None => return unsupported(counters),
+        },
+        Operation::Unknown(_) => return unsupported(counters),
     };
     match result {
         Ok(()) => (VIRTIO_BLK_S_OK, u32::try_from(written).unwrap_or(u32::MAX)),
@@ -135,13 +145,15 @@ fn transfer(
     Ok(())
 }
 
-/// Fills the buffers with the serial number, behind which there are zeroes.
-fn tell_serial(device: &Device, memory: &GuestMemoryMmap, buffers: &[Buffer]) -> io::Result<u64> {
-    let mut id = [0; VIRTIO_BLK_ID_BYTES as usize];
-    for (place, byte) in id.iter_mut().zip(device.serial().bytes()) {
-        *place = byte;
-    }
-    let mut rest = &id[..];
+/// Ends a request of a kind that the device does not know.
+fn unsupported(counters: &Counters) -> (u32, u32) {
+    counters.unsupported.increment();
+    (VIRTIO_BLK_S_UNSUPP, 0)
+}
+
+/// Fills the buffers with an answer, and returns how much of it they had room for.
+fn tell(memory: &GuestMemoryMmap, buffers: &[Buffer], answer: &[u8]) -> io::Result<u64> {
+    let mut rest = answer;
     for buffer in buffers {
         let (now, later) = rest.split_at(rest.len().min(buffer.length as usize));
         memory
@@ -149,7 +161,7 @@ fn tell_serial(device: &Device, memory: &GuestMemoryMmap, buffers: &[Buffer]) ->
             .map_err(io::Error::other)?;
         rest = later;
     }
-    Ok((id.len() - rest.len()) as u64)
+    Ok((answer.len() - rest.len()) as u64)
 }
 
 #[cfg(test)]
@@ -169,15 +181,12 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let line = [
-                "vbr-device",
-                "--socket",
-                "s",
-                "--size",
-                "65536",
-                "--serial",
-                "abc",
-            ];
+            Self::with("--serial abc")
+        }
+
+        fn with(options: &str) -> Self {
+            let line = ["vbr-device", "--socket", "s", "--size", "65536"].into_iter();
+            let line = line.chain(options.split_whitespace());
             Self {
                 device: Device::new(&Options::parse_from(line)).unwrap(),
                 counters: Counters::default(),
@@ -264,6 +273,26 @@ mod tests {
         bench.memory.read_slice(&mut id, DATA).unwrap();
         assert_eq!(&id[..4], b"abc\0");
         assert!(id[4..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_lifetime_is_told_if_there_is_one() {
+        let bench = Bench::with("--lifetime 1,2,3");
+        let answer = bench.run(Operation::GetLifetime, 0, &[4, 2]);
+        assert_eq!(answer, (7, VIRTIO_BLK_S_OK));
+        let mut found = [0; 6];
+        bench.memory.read_slice(&mut found, DATA).unwrap();
+        assert_eq!(found, [1, 0, 2, 0, 3, 0]);
+    }
+
+    #[test]
+    fn a_question_without_an_answer_is_unsupported() {
+        let bench = Bench::with("--no-serial");
+        for question in [Operation::GetId, Operation::GetLifetime] {
+            let answer = bench.run(question, 0, &[20]);
+            assert_eq!(answer, (1, VIRTIO_BLK_S_UNSUPP), "{question:?}");
+        }
+        assert_eq!(bench.counters.snapshot().unsupported, 2);
     }
 
     #[test]

@@ -10,11 +10,13 @@
 //! was counted can be read, over a [`control`] socket while the guest is at work.
 
 pub mod backend;
+pub mod cache;
 pub mod config;
 pub mod control;
 pub mod counters;
 pub mod device;
 pub mod execute;
+pub mod lifetime;
 pub mod limits;
 pub mod options;
 pub mod policy;

@@ -2,6 +2,7 @@
 
 //! The command line.
 
+use crate::lifetime::Lifetime;
 use crate::policy::{parse_micros, Order, Policy, Signal, Wait};
 use crate::request::SECTOR;
 use crate::storage::Storage;
@@ -47,6 +48,14 @@ pub struct Options {
     #[arg(long, value_name = "TEXT", default_value = "vbr-device")]
     pub serial: String,
 
+    /// Does not know what a serial number is
+    #[arg(long)]
+    pub no_serial: bool,
+
+    /// How worn the disk is: three numbers [default: not told]
+    #[arg(long, value_name = "PRE_EOL,A,B")]
+    pub lifetime: Option<Lifetime>,
+
     /// Request queues, with a thread each
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -78,10 +87,14 @@ pub struct Options {
           value_parser = parse_switch)]
     pub indirect: bool,
 
-    /// Whether there is a write cache at first; the driver may switch it
-    #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set,
-          value_parser = parse_switch)]
-    pub write_cache: bool,
+    /// Whether there is a write cache at first; the driver may switch it. A number is what the
+    /// configuration says of it, even where the standard has no such value
+    #[arg(long, value_name = "on|off|N", default_value = "on", value_parser = parse_write_cache)]
+    pub write_cache: u8,
+
+    /// Loses what was written and not flushed when the control socket cuts the power
+    #[arg(long)]
+    pub volatile_cache: bool,
 
     /// Each request of a queue ends this long after the one before
     #[arg(long, value_name = "US", default_value = "0", value_parser = parse_micros)]
@@ -188,6 +201,14 @@ fn parse_switch(text: &str) -> Result<bool> {
     }
 }
 
+fn parse_write_cache(text: &str) -> Result<u8> {
+    match (parse_switch(text), text.parse()) {
+        (Ok(on), _) => Ok(on.into()),
+        (_, Ok(number)) => Ok(number),
+        _ => bail!("{text:?} is neither on, off, nor a number from 0 to 255"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,7 +226,9 @@ mod tests {
         let options = parse("").unwrap();
         assert_eq!(options.policy().unwrap(), Policy::default());
         assert_eq!(options.seg_max(), 254);
-        assert!(options.event_idx && options.indirect && options.write_cache);
+        assert!(options.event_idx && options.indirect);
+        assert_eq!(options.write_cache, 1);
+        assert_eq!(parse("--write-cache 2").unwrap().write_cache, 2);
     }
 
     #[test]
@@ -217,6 +240,8 @@ mod tests {
             ("--wait nap", ["nap", "sleep or spin"]),
             ("--signal delayed=x", ["x", "0 to 600000000"]),
             ("--event-idx yes", ["yes", "on nor off"]),
+            ("--write-cache 256", ["256", "0 to 255"]),
+            ("--lifetime 1", ["1", "three numbers"]),
             ("--socket-fd 3", ["--socket", "cannot be used with"]),
         ] {
             let message = parse(line).unwrap_err();

@@ -7,6 +7,7 @@
 //! header of 16 bytes, the last one the status byte, and those in between the data, in the
 //! direction of the operation and in whole sectors. None is empty.
 
+use crate::lifetime;
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT,
 };
@@ -39,6 +40,8 @@ pub enum Operation {
     Flush,
     /// Tell the serial number.
     GetId,
+    /// Tell how worn the disk is.
+    GetLifetime,
     /// Something that this device does not know.
     Unknown(u32),
 }
@@ -50,6 +53,7 @@ impl Operation {
             VIRTIO_BLK_T_OUT => Self::Write,
             VIRTIO_BLK_T_FLUSH => Self::Flush,
             VIRTIO_BLK_T_GET_ID => Self::GetId,
+            lifetime::REQUEST => Self::GetLifetime,
             other => Self::Unknown(other),
         }
     }
@@ -169,7 +173,7 @@ impl Operation {
         writable: Vec<Buffer>,
     ) -> Result<Vec<Buffer>, &'static str> {
         match (self, readable.is_empty(), writable.is_empty()) {
-            (Self::Read | Self::GetId, true, false) => Ok(writable),
+            (Self::Read | Self::GetId | Self::GetLifetime, true, false) => Ok(writable),
             (Self::Write, false, true) => Ok(readable),
             (Self::Flush, true, true) => Ok(Vec::new()),
             (Self::Unknown(_), ..) => Ok(writable),
@@ -177,6 +181,7 @@ impl Operation {
             (Self::Write, ..) => Err("a write has no data, or a place for some"),
             (Self::Flush, ..) => Err("a flush has data"),
             (Self::GetId, ..) => Err("a question for the serial number has no place for it"),
+            (Self::GetLifetime, ..) => Err("a question for the lifetime has no place for it"),
         }
     }
 }

@@ -52,6 +52,11 @@ impl Disk {
         }
     }
 
+    /// The name of the disk.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Chooses the transport.
     pub fn transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
