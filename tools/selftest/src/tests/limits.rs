@@ -144,7 +144,7 @@ fn segments_fit(vm: &Vm, disk: &str, right: u32) -> Result<()> {
 
 /// Case 7: the device offers more than this; what the driver has no name for it cannot accept.
 fn known_features(_lab: &Lab, vm: &Vm) -> Result<()> {
-    const KNOWN: [&str; 7] = [
+    const KNOWN: [&str; 8] = [
         "VIRTIO_BLK_F_SEG_MAX",
         "VIRTIO_BLK_F_BLK_SIZE",
         "VIRTIO_BLK_F_FLUSH",
@@ -152,6 +152,7 @@ fn known_features(_lab: &Lab, vm: &Vm) -> Result<()> {
         "VIRTIO_BLK_F_CONFIG_WCE",
         "VIRTIO_BLK_F_MQ",
         "VIRTIO_BLK_F_SIZE_MAX",
+        "VIRTIO_BLK_F_GEOMETRY",
     ];
     let features = vm.features("features")?;
     let accepted: Vec<_> = features

@@ -2,12 +2,15 @@
 
 //! The tests, one concept a file. What takes longest comes first.
 
+mod cache_mode;
 mod capacity;
 mod coalescing;
+mod comparison;
 mod counters;
 mod data;
 mod device;
 mod filesystem;
+mod identity;
 mod kicks;
 mod life_cycle;
 mod limits;
@@ -42,6 +45,9 @@ pub fn all() -> Vec<Group> {
         suppression::groups(),
         wakeups::groups(),
         filesystem::groups(),
+        comparison::groups(),
+        cache_mode::groups(),
+        identity::groups(),
         capacity::groups(),
         counters::groups(),
         limits::groups(),

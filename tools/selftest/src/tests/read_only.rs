@@ -7,6 +7,7 @@ use crate::lab::{Lab, Scratch};
 use crate::suite::Group;
 use anyhow::{ensure, Result};
 use serde_json::json;
+use std::os::unix::fs::FileExt;
 use vm::{Backend, Disk, Driver, Vm};
 
 const DISK: &str = "read-only";
@@ -32,6 +33,7 @@ fn boot(lab: &Lab, scratch: &Scratch, read_only: bool) -> Result<Vm> {
 /// that it may.
 fn refuses_writes(lab: &Lab) -> Result<()> {
     let scratch = lab.scratch(16 << 20)?;
+    scratch.file.write_all_at(&[7; 4096], 0)?;
     let vm = boot(lab, &scratch, true)?;
     let features = vm.features(DISK)?;
     ensure!(
@@ -64,6 +66,21 @@ fn refuses_writes(lab: &Lab) -> Result<()> {
             output.stderr
         );
     }
+    for command in [
+        "blkdiscard -f",
+        "blkdiscard -z -f",
+        "fallocate -z -l 1M",
+        "mkfs.ext4 -q -F",
+    ] {
+        let output = vm.try_sh(secs(60), &format!("{command} /dev/{name}"))?;
+        ensure!(output.status != 0, "{command} worked on a read-only device");
+    }
+    let mut content = [0; 4096];
+    scratch.file.read_exact_at(&mut content, 0)?;
+    ensure!(
+        content == [7; 4096],
+        "something was written to a read-only device"
+    );
     // Reading still works.
     vm.sh(&format!(
         "dd if=/dev/{name} of=/dev/null bs=64k iflag=direct status=none"
