@@ -5,6 +5,7 @@
 
 use crate::{
     limits::{self, Topology},
+    ranges::{self, Fields},
     request::Order,
     values::CacheMode,
 };
@@ -41,6 +42,12 @@ virtio::feature_table! {
         /// The device tells how worn it is (`VIRTIO_BLK_F_LIFETIME`, which the kernel's header does
         /// not have).
         LIFETIME = 15, modern;
+        /// The device can forget ranges of the disk.
+        DISCARD = bindings_ext::VIRTIO_BLK_F_DISCARD, legacy;
+        /// The device can write zeroes by itself.
+        WRITE_ZEROES = bindings_ext::VIRTIO_BLK_F_WRITE_ZEROES, legacy;
+        /// The device can forget ranges of the disk for good.
+        SECURE_ERASE = bindings_ext::VIRTIO_BLK_F_SECURE_ERASE, legacy;
     }
 }
 
@@ -60,6 +67,26 @@ const MIN_IO_SIZE: Gated<u16, Features> = Gated::at(offset_of!(C, min_io_size), 
 const OPT_IO_SIZE: Gated<u32, Features> = Gated::at(offset_of!(C, opt_io_size), Features::TOPOLOGY);
 const WRITEBACK: Gated<u8, Features> = Gated::at(offset_of!(C, wce), Features::CONFIG_WCE);
 const NUM_QUEUES: Gated<u16, Features> = Gated::at(offset_of!(C, num_queues), Features::MQ);
+const MAX_DISCARD_SECTORS: Gated<u32, Features> =
+    Gated::at(offset_of!(C, max_discard_sectors), Features::DISCARD);
+const MAX_DISCARD_SEG: Gated<u32, Features> =
+    Gated::at(offset_of!(C, max_discard_seg), Features::DISCARD);
+const DISCARD_SECTOR_ALIGNMENT: Gated<u32, Features> =
+    Gated::at(offset_of!(C, discard_sector_alignment), Features::DISCARD);
+const MAX_WRITE_ZEROES_SECTORS: Gated<u32, Features> = Gated::at(
+    offset_of!(C, max_write_zeroes_sectors),
+    Features::WRITE_ZEROES,
+);
+const MAX_SECURE_ERASE_SECTORS: Gated<u32, Features> = Gated::at(
+    offset_of!(C, max_secure_erase_sectors),
+    Features::SECURE_ERASE,
+);
+const MAX_SECURE_ERASE_SEG: Gated<u32, Features> =
+    Gated::at(offset_of!(C, max_secure_erase_seg), Features::SECURE_ERASE);
+const SECURE_ERASE_SECTOR_ALIGNMENT: Gated<u32, Features> = Gated::at(
+    offset_of!(C, secure_erase_sector_alignment),
+    Features::SECURE_ERASE,
+);
 
 /// The largest capacity in sectors of 512 bytes, `BLK_DEV_MAX_SECTORS`: as many bytes as an offset
 /// in a file can count.
@@ -104,6 +131,33 @@ pub(crate) fn limits(device: &Device) -> Result<limits::Config> {
         size_max: device.read_gated(&SIZE_MAX)?,
         blk_size: device.read_gated(&BLK_SIZE)?,
         topology,
+    })
+}
+
+/// The fields of operations on ranges of the disk.
+pub(crate) fn ranges(device: &Device) -> Result<ranges::Config> {
+    type Gate = Gated<u32, Features>;
+    let fields = |sectors: &Gate, ranges: &Gate, alignment: &Gate| -> Result<Option<Fields>> {
+        let max_ranges = device.read_gated(ranges)?.unwrap_or(0);
+        let alignment = device.read_gated(alignment)?.unwrap_or(0);
+        Ok(device.read_gated(sectors)?.map(|max_sectors| Fields {
+            max_sectors,
+            max_ranges,
+            alignment,
+        }))
+    };
+    Ok(ranges::Config {
+        discard: fields(
+            &MAX_DISCARD_SECTORS,
+            &MAX_DISCARD_SEG,
+            &DISCARD_SECTOR_ALIGNMENT,
+        )?,
+        write_zeroes: device.read_gated(&MAX_WRITE_ZEROES_SECTORS)?,
+        secure_erase: fields(
+            &MAX_SECURE_ERASE_SECTORS,
+            &MAX_SECURE_ERASE_SEG,
+            &SECURE_ERASE_SECTOR_ALIGNMENT,
+        )?,
     })
 }
 

@@ -12,6 +12,7 @@ use crate::{
     name::DiskName,
     params,
     queue::{self, Queue},
+    ranges::{self, Ranges},
     request::Order,
     restart::{self, Service},
     settings::Settings,
@@ -214,7 +215,7 @@ macro_rules! impl_display {
     )*};
 }
 
-impl_display!(limits::Error, DiskName, Suppress);
+impl_display!(limits::Error, ranges::Warning, DiskName, Suppress);
 
 impl AsRef<device::Device> for BlockDevice {
     fn as_ref(&self) -> &device::Device {
@@ -255,6 +256,9 @@ impl Driver for BlockDriver {
             max_block_size: blk_mq::Limits::MAX_BLOCK_SIZE,
         };
         let limits = Limits::new(&config::limits(device)?, ring, machine).map_err(refuse)?;
+        let ranges = Ranges::new(&config::ranges(device)?, &limits, |warning| {
+            dev_warn!(device.as_ref(), "{warning}\n");
+        });
         let sectors = config::capacity(device)?;
         let geometry = config::geometry(device)?;
         let builder = DiskBuilder::new(blk_mq::Limits {
@@ -265,6 +269,11 @@ impl Driver for BlockDriver {
             io_opt: limits.io_opt,
             max_segments: limits.max_segments,
             max_segment_size: limits.max_segment_size,
+            max_discard_sectors: ranges.max_discard_sectors,
+            max_discard_segments: ranges.max_discard_ranges,
+            discard_granularity: ranges.discard_granularity,
+            max_write_zeroes_sectors: ranges.max_write_zeroes_sectors,
+            max_secure_erase_sectors: ranges.max_secure_erase_sectors,
             write_cache: config::cache_mode(device)? == CacheMode::WriteBack,
         });
 

@@ -22,6 +22,12 @@ const _: () = {
     assert!(Kind::Flush as u32 == bindings_ext::VIRTIO_BLK_T_FLUSH);
     assert!(Kind::GetId as u32 == bindings_ext::VIRTIO_BLK_T_GET_ID);
     assert!(answers::SERIAL == bindings_ext::VIRTIO_BLK_ID_BYTES as usize);
+    assert!(Kind::Discard as u32 == bindings_ext::VIRTIO_BLK_T_DISCARD);
+    assert!(Kind::WriteZeroes as u32 == bindings_ext::VIRTIO_BLK_T_WRITE_ZEROES);
+    assert!(Kind::SecureErase as u32 == bindings_ext::VIRTIO_BLK_T_SECURE_ERASE);
+    assert!(request::RANGE == size_of::<bindings_ext::virtio_blk_discard_write_zeroes>());
+    assert!(request::RANGE == blk_mq::RANGE);
+    assert!(request::UNMAP == bindings_ext::VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP);
 };
 
 impl Operations for BlockDriver {
@@ -73,7 +79,7 @@ impl Operations for BlockDriver {
 
     #[inline]
     fn status(request: &Request<Self, Done>) -> Status {
-        match request::decode(request.trailer()) {
+        match request::decode(request.status()) {
             Outcome::Ok => Status::Ok,
             Outcome::Unsupported => Status::NotSupported,
             Outcome::Failed => Status::IoError,

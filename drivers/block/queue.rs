@@ -20,17 +20,18 @@
 //! is left goes on in softirq context, with callbacks off until the ring is quiescent.
 
 use crate::{
+    command,
     device::BlockDriver,
     history::History,
     kicks::Kicks,
     lock::{DeviceLock, Locked},
-    request::{self, Kind, Order},
+    request::Order,
     ring::{Ring, Token},
     settings::Settings,
     stats::{write_histogram, Source, Stats},
 };
 use blk_mq::{
-    CompletionBatch, Done, Expired, Hctx, Idle, Next, Op, PollHandler, Polled, Refusal, Request,
+    CompletionBatch, Done, Expired, Hctx, Idle, Next, PollHandler, Polled, Refusal, Request,
     RequestList, Status,
 };
 use kernel::{fmt, prelude::*, sync::Arc};
@@ -72,29 +73,6 @@ impl Queue {
         self.ring.lock().is_broken()
     }
 
-    /// Encodes and maps a request, without the lock.
-    ///
-    /// # Errors
-    ///
-    /// The request, and what is wrong with it.
-    #[inline]
-    fn prepare(
-        &self,
-        request: Request<BlockDriver, Idle>,
-    ) -> Result<Token, (Request<BlockDriver, Idle>, Status)> {
-        let encode = |kind, sector| request::encode(self.order, kind, request.ioprio(), sector);
-        let header = match request.op() {
-            Op::Read => encode(Kind::In, request.sector()),
-            Op::Write => encode(Kind::Out, request.sector()),
-            Op::Flush => encode(Kind::Flush, 0),
-            Op::DriverIn => request.header(),
-            Op::Other(_) => return Err((request, Status::NotSupported)),
-        };
-        request
-            .start(header)
-            .map_err(|request| (request, Status::Resource))
-    }
-
     /// Submits one request.
     ///
     /// # Errors
@@ -107,8 +85,7 @@ impl Queue {
         request: Request<BlockDriver, Idle>,
         last: bool,
     ) -> Result<(), Refusal> {
-        let token = self
-            .prepare(request)
+        let token = command::start(self.order, request)
             .map_err(|(request, status)| request.refuse(status))?;
         let mut ring = self.ring.lock();
         let result = ring.add(token);
@@ -139,7 +116,7 @@ impl Queue {
         let mut left = RequestList::new();
         let mut tokens = RequestList::new();
         while let Some(request) = requests.pop() {
-            match self.prepare(request) {
+            match command::start(self.order, request) {
                 Ok(token) => tokens.push(token),
                 Err((request, _)) => left.push(request),
             }

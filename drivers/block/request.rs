@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The header and the status of a request on the ring (virtio 1.2, section 5.2.6 "Device
-//! Operation").
+//! The header, the ranges and the status of a request on the ring (virtio 1.2, section 5.2.6
+//! "Device Operation").
 //!
 //! This file is pure: it imports nothing but `core`, so that it is tested on the host as it is.
 
@@ -10,6 +10,13 @@ pub const HEADER: usize = 16;
 
 /// The length of the trailer: the status byte.
 pub const TRAILER: usize = 1;
+
+/// The length of a range, `struct virtio_blk_discard_write_zeroes`.
+pub const RANGE: usize = 16;
+
+/// The flag of a range that is zeroed: the device may free what holds it
+/// (`VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP`).
+pub const UNMAP: u32 = 1;
 
 /// What the device is asked to do (`VIRTIO_BLK_T_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +32,12 @@ pub enum Kind {
     GetId = 8,
     /// Tell how worn the device is.
     GetLifetime = 10,
+    /// Forget ranges.
+    Discard = 11,
+    /// Write zeroes to ranges.
+    WriteZeroes = 13,
+    /// Forget ranges for good.
+    SecureErase = 14,
 }
 
 /// The byte order of the device's fields.
@@ -37,7 +50,7 @@ pub enum Order {
 }
 
 /// Encodes the header of a request. `sector` counts sectors of 512 bytes whatever the block size;
-/// it must be 0 for a flush.
+/// it must be 0 for what is not about a place on the disk, or tells ranges.
 #[inline]
 pub fn encode(order: Order, kind: Kind, ioprio: u16, sector: u64) -> [u8; HEADER] {
     let (kind, ioprio) = (kind as u32, u32::from(ioprio));
@@ -54,6 +67,18 @@ pub fn encode(order: Order, kind: Kind, ioprio: u16, sector: u64) -> [u8; HEADER
     header
 }
 
+/// Encodes a range of sectors of 512 bytes, whatever the block size. Every device takes ranges in
+/// little-endian order. `flags` must be 0 but for what is zeroed, which may have [`UNMAP`].
+pub fn encode_range(sector: u64, sectors: u32, flags: u32) -> [u8; RANGE] {
+    let mut range = [0; RANGE];
+    let (head, tail) = range.split_at_mut(8);
+    let (first, second) = tail.split_at_mut(4);
+    head.copy_from_slice(&sector.to_le_bytes());
+    first.copy_from_slice(&sectors.to_le_bytes());
+    second.copy_from_slice(&flags.to_le_bytes());
+    range
+}
+
 /// What the status byte says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -68,10 +93,10 @@ pub enum Outcome {
 
 /// Decodes the status byte.
 #[inline]
-pub const fn decode(trailer: [u8; TRAILER]) -> Outcome {
-    match trailer {
-        [0] => Outcome::Ok,
-        [2] => Outcome::Unsupported,
-        [_] => Outcome::Failed,
+pub const fn decode(status: u8) -> Outcome {
+    match status {
+        0 => Outcome::Ok,
+        2 => Outcome::Unsupported,
+        _ => Outcome::Failed,
     }
 }

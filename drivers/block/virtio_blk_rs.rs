@@ -10,13 +10,14 @@
 //! | `restart` | a device that is out of service for a while |
 //! | `capacity`, `cache` | what is logged of its size; its cache mode |
 //! | `config` | its feature bits and the fields of its configuration space |
-//! | `limits` | what the disk can do, out of those fields (pure) |
+//! | `limits`, `ranges` | what the disk can do, out of those fields (pure) |
 //! | `operations` | what the block layer calls |
 //! | `queue` | a queue: submission and completion |
 //! | `lock` | its lock, and the scope of that |
 //! | `ring` | what the lock guards |
 //! | `kicks` | the time that notifying the device takes |
-//! | `request` | header and status on the ring (pure) |
+//! | `command` | what the block layer asks for, as the device is told |
+//! | `request` | header, ranges and status on the ring (pure) |
 //! | `questions`, `answers` | what the device tells about itself when asked (the answers are pure) |
 //! | `completion` | the completion protocol (pure) |
 //! | `suppress` | the mode of interrupt suppression (pure) |
@@ -36,11 +37,13 @@ pub mod histogram;
 pub mod limits;
 pub mod name;
 mod named;
+pub mod ranges;
 pub mod request;
 pub mod suppress;
 
 mod cache;
 mod capacity;
+mod command;
 mod config;
 mod debugfs;
 mod device;

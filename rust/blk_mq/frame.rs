@@ -4,8 +4,14 @@
 //!
 //! Devices of the virtio kind are given a header to read, the data, and a trailer to write. The
 //! frame holds header and trailer and the scatterlists for all three. It lies behind the
-//! `struct request`, one per tag, and is built once: the lists for header and trailer never change,
-//! so that a request costs no more than its own data.
+//! `struct request`, one per tag, and is built once: a request costs no more than its own data.
+//!
+//! The last byte of the trailer is the status. That is all that a device writes for most requests;
+//! for those with an answer of some more bytes, the list of the trailer covers all of it until the
+//! request leaves the driver.
+//!
+//! Ranges of the disk, which some operations have in the place of data, are in the frame if there
+//! is one, and otherwise in memory that the frame frees with the request.
 //!
 //! C header: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h)
 
@@ -18,6 +24,9 @@ use virtio::Chain;
 /// memory pools (`sg_alloc_table_chained()`).
 const INLINE_SEGMENTS: usize = 2;
 
+/// The length of the status, the last byte of the trailer.
+const STATUS: usize = 1;
+
 /// What no device may write past the trailer, and nothing else lives in: some devices store a whole
 /// word at a trailer of one byte.
 const GUARD: usize = 8;
@@ -26,13 +35,27 @@ const GUARD: usize = 8;
 /// not write is told from any that it did.
 const PRESET: u8 = 0xff;
 
-/// Header, trailer and scatterlists of a request.
+/// The length of an encoded range in bytes.
+pub const RANGE: usize = 16;
+
+/// The list of the data is a chained one.
+const CHAIN: u8 = 1 << 0;
+
+/// The ranges are in memory of their own.
+const RANGES: u8 = 1 << 1;
+
+/// The list of the trailer covers all of it.
+const WHOLE_TRAILER: u8 = 1 << 2;
+
+/// Header, trailer and scatterlists of a request. `TRAILER` is the length of the longest trailer.
 ///
 /// # Invariants
 ///
-/// - `header_list` and `trailer_list` describe `header` and `trailer`, and end there.
-/// - If `chained`, `table` was allocated by `sg_alloc_table_chained()` with `inline` as its first
+/// - `header_list` describes `header`, `trailer_list` the last byte of `trailer`, or all of it with
+///   [`WHOLE_TRAILER`]; both end there.
+/// - With [`CHAIN`], `table` was allocated by `sg_alloc_table_chained()` with `inline` as its first
 ///   chunk; otherwise `inline` holds no chain link.
+/// - Without [`RANGES`], `ranges` is empty.
 #[repr(C)]
 pub struct Frame<const HEADER: usize, const TRAILER: usize> {
     header_list: Opaque<bindings::scatterlist>,
@@ -40,11 +63,14 @@ pub struct Frame<const HEADER: usize, const TRAILER: usize> {
     inline: Opaque<[bindings::scatterlist; INLINE_SEGMENTS]>,
     table: bindings::sg_table,
     entries: u32,
-    chained: bool,
+    /// What is to be undone when the request leaves the driver: nothing, as a rule.
+    extras: u8,
     to_device: bool,
     header: Aligned<[u8; HEADER]>,
     trailer: Opaque<[u8; TRAILER]>,
     _guard: [u8; GUARD],
+    range: Aligned<[u8; RANGE]>,
+    ranges: KVec<[u8; RANGE]>,
 }
 
 /// Bytes that are written in words.
@@ -61,24 +87,21 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
     /// A frame for the tags of a tag set.
     pub fn new() -> impl PinInit<Self, Error> {
         let init = |slot: *mut Self| {
-            // SAFETY: `slot` is valid for writes, and all-zero is a valid value of every field. The
-            // memory is behind a `struct request`: from pages or `kmalloc()`, so `sg_init_one()`
-            // may take its address.
+            // SAFETY: `slot` is valid for writes, and all-zero is a valid value of every field but
+            // `ranges`, which is written. The memory is behind a `struct request`: from pages or
+            // `kmalloc()`, so `sg_init_one()` may take its address.
             unsafe {
                 slot.write_bytes(0, 1);
+                (&raw mut (*slot).ranges).write(KVec::new());
                 bindings::sg_init_one(
                     Opaque::cast_into(&raw const (*slot).header_list),
                     (&raw const (*slot).header).cast(),
                     HEADER as u32,
                 );
-                bindings::sg_init_one(
-                    Opaque::cast_into(&raw const (*slot).trailer_list),
-                    (&raw const (*slot).trailer).cast(),
-                    TRAILER as u32,
-                );
+                Self::list_trailer(slot, STATUS);
                 Self::clear_inline(slot);
             }
-            // INVARIANT: Both lists were set up, and nothing is chained.
+            // INVARIANT: Both lists were set up, nothing is chained, and there are no ranges.
             Ok(())
         };
         // SAFETY: The closure initialises the whole slot, or would leave it untouched.
@@ -98,7 +121,43 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
         };
     }
 
-    /// Writes the header, presets the trailer, and maps the data of `rq` into the lists.
+    /// Makes the list of the trailer describe its last `length` bytes.
+    ///
+    /// # Safety
+    ///
+    /// `slot` must be valid for writes, and the device must not own it.
+    unsafe fn list_trailer(slot: *mut Self, length: usize) {
+        const { assert!(TRAILER >= STATUS) };
+        // SAFETY: By the requirement of this function. The bytes are in the frame: see `new()`.
+        unsafe {
+            let end = (&raw const (*slot).trailer).cast::<u8>().add(TRAILER);
+            bindings::sg_init_one(
+                Opaque::cast_into(&raw const (*slot).trailer_list),
+                end.sub(length).cast(),
+                length as u32,
+            );
+        }
+    }
+
+    #[inline]
+    fn status_ptr(&self) -> *mut u8 {
+        self.trailer
+            .get()
+            .cast::<u8>()
+            .wrapping_add(TRAILER - STATUS)
+    }
+
+    /// Writes the header and presets the status. There is no data yet.
+    #[inline]
+    fn begin(&mut self, header: [u8; HEADER], to_device: bool) {
+        self.header = Aligned(header);
+        // SAFETY: The device does not own the frame, so the trailer may be written.
+        unsafe { self.status_ptr().write(PRESET) };
+        self.to_device = to_device;
+        self.entries = 0;
+    }
+
+    /// Writes the header, presets the status, and maps the data of `rq` into the lists.
     ///
     /// # Errors
     ///
@@ -116,11 +175,7 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
         to_device: bool,
         header: [u8; HEADER],
     ) -> Result {
-        self.header = Aligned(header);
-        // SAFETY: The device does not own the frame, so the trailer may be written.
-        unsafe { self.trailer.get().write([PRESET; TRAILER]) };
-        self.to_device = to_device;
-        self.entries = 0;
+        self.begin(header, to_device);
         if segments == 0 {
             return Ok(());
         }
@@ -153,20 +208,64 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
             )
         })?;
         // INVARIANT: The table was allocated with the inline list as its first chunk.
-        self.chained = true;
+        self.extras |= CHAIN;
         Ok(())
     }
 
-    #[cold]
-    fn unchain_list(&mut self) {
-        // SAFETY: By the type invariant the table was allocated that way. The inline list is free
-        // again after that.
+    /// Writes the header, presets the status, and has the device read `range` as data. The frame
+    /// must not be mapped.
+    pub(crate) fn map_range(&mut self, header: [u8; HEADER], range: [u8; RANGE]) {
+        self.begin(header, true);
+        self.range = Aligned(range);
+        self.list_ranges(&raw const self.range.0, 1);
+    }
+
+    /// As [`Self::map_range`], with several of them.
+    pub(crate) fn map_ranges(&mut self, header: [u8; HEADER], ranges: KVec<[u8; RANGE]>) {
+        self.begin(header, true);
+        self.ranges = ranges;
+        self.extras |= RANGES;
+        self.list_ranges(self.ranges.as_ptr(), self.ranges.len());
+    }
+
+    fn list_ranges(&mut self, ranges: *const [u8; RANGE], count: usize) {
+        // SAFETY: The inline list is not in use; the ranges are in the frame (see `new()`) or from
+        // `kmalloc()`.
+        unsafe { bindings::sg_init_one(self.data_list(), ranges.cast(), (count * RANGE) as u32) };
+        self.entries = 1;
+    }
+
+    /// Has the device write the whole trailer, and presets that. The frame must have been mapped.
+    pub(crate) fn use_whole_trailer(&mut self) {
+        // SAFETY: The device does not own the frame.
         unsafe {
-            bindings::sg_free_table_chained(&mut self.table, INLINE_SEGMENTS as u32);
-            Self::clear_inline(self);
+            self.trailer.get().write([PRESET; TRAILER]);
+            Self::list_trailer(self, TRAILER);
         }
-        // INVARIANT: The table is gone, and the inline list was initialised.
-        self.chained = false;
+        // INVARIANT: The list covers the whole trailer.
+        self.extras |= WHOLE_TRAILER;
+    }
+
+    #[cold]
+    fn release_extras(&mut self) {
+        if self.extras & CHAIN != 0 {
+            // SAFETY: By the type invariant the table was allocated that way. The inline list is
+            // free again after that.
+            unsafe {
+                bindings::sg_free_table_chained(&mut self.table, INLINE_SEGMENTS as u32);
+                Self::clear_inline(self);
+            }
+        }
+        if self.extras & RANGES != 0 {
+            self.ranges = KVec::new();
+        }
+        if self.extras & WHOLE_TRAILER != 0 {
+            // SAFETY: The device does not own the frame any more.
+            unsafe { Self::list_trailer(self, STATUS) };
+        }
+        // INVARIANT: The table is gone and the inline list was initialised, there are no ranges,
+        // and the list of the trailer is the usual one.
+        self.extras = 0;
     }
 
     #[inline]
@@ -197,7 +296,16 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
         self.header.0
     }
 
-    /// What the device wrote into the trailer; all bits are set where it wrote nothing.
+    /// What the device wrote into the last byte of the trailer; all bits are set if it wrote
+    /// nothing.
+    #[inline]
+    pub(crate) fn status(&self) -> u8 {
+        // SAFETY: As in `trailer()`.
+        unsafe { self.status_ptr().read_volatile() }
+    }
+
+    /// What the device wrote into the trailer, if that was used as a whole; all bits are set where
+    /// it wrote nothing.
     #[inline]
     pub(crate) fn trailer(&self) -> [u8; TRAILER] {
         // SAFETY: The bytes are initialised. The read is volatile as the device wrote them, and may
@@ -207,11 +315,11 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
 }
 
 impl<const HEADER: usize, const TRAILER: usize> RequestData for Frame<HEADER, TRAILER> {
-    /// Releases the data's list. Does nothing if it is inline.
+    /// Releases what the request has beyond the frame's own memory: nothing, as a rule.
     #[inline]
     fn release(&mut self) {
-        if self.chained {
-            self.unchain_list();
+        if self.extras != 0 {
+            self.release_extras();
         }
     }
 }

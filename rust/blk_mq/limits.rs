@@ -26,6 +26,16 @@ pub struct Limits {
     pub max_segments: u16,
     /// The longest segment.
     pub max_segment_size: u32,
+    /// The most sectors of 512 bytes that one request discards; 0 if the device cannot.
+    pub max_discard_sectors: u32,
+    /// The most ranges that one request discards; at least 1 if the device can.
+    pub max_discard_segments: u16,
+    /// The smallest unit that is discarded, a power of two.
+    pub discard_granularity: u32,
+    /// The most sectors that one request zeroes; 0 if the device cannot.
+    pub max_write_zeroes_sectors: u32,
+    /// The most sectors that one request erases; 0 if the device cannot.
+    pub max_secure_erase_sectors: u32,
     /// The device has a volatile write cache, which flushes make durable.
     pub write_cache: bool,
 }
@@ -51,6 +61,11 @@ impl Limits {
             max_segments: self.max_segments,
             max_segment_size: self.max_segment_size,
             max_hw_sectors: u32::MAX,
+            max_hw_discard_sectors: self.max_discard_sectors,
+            max_discard_segments: self.max_discard_segments,
+            discard_granularity: self.discard_granularity,
+            max_write_zeroes_sectors: self.max_write_zeroes_sectors,
+            max_secure_erase_sectors: self.max_secure_erase_sectors,
             ..pin_init::zeroed()
         }
     }

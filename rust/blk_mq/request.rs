@@ -58,8 +58,33 @@ pub enum Op {
     Flush,
     /// A request of the driver's own (`REQ_OP_DRV_IN`), made by [`Disk::execute`](crate::Disk).
     DriverIn,
+    /// Forget ranges of the disk, which may read as anything after that (`REQ_OP_DISCARD`).
+    Discard,
+    /// Write zeroes to a range of the disk (`REQ_OP_WRITE_ZEROES`).
+    WriteZeroes {
+        /// The device may free what holds the range: there is no `REQ_NOUNMAP`.
+        unmap: bool,
+    },
+    /// Forget a range of the disk for good (`REQ_OP_SECURE_ERASE`).
+    SecureErase,
     /// Another operation (`enum req_op`).
     Other(u8),
+}
+
+impl Op {
+    /// The operation of a request with these `cmd_flags`, which is neither read, write nor flush.
+    #[cold]
+    fn uncommon(flags: bindings::blk_opf_t) -> Self {
+        match flags & ext::REQ_OP_MASK {
+            bindings::req_op_REQ_OP_DISCARD => Self::Discard,
+            bindings::req_op_REQ_OP_WRITE_ZEROES => Self::WriteZeroes {
+                unmap: flags & ext::REQ_NOUNMAP == 0,
+            },
+            bindings::req_op_REQ_OP_SECURE_ERASE => Self::SecureErase,
+            bindings::req_op_REQ_OP_DRV_IN => Self::DriverIn,
+            op => Self::Other(op as u8),
+        }
+    }
 }
 
 /// The result of a request, for the block layer (`blk_status_t`).
@@ -139,12 +164,12 @@ impl<T: Operations, S: State> Request<T, S> {
     #[inline]
     pub fn op(&self) -> Op {
         // SAFETY: `ptr` is valid by the type invariant.
-        match unsafe { (*self.as_raw()).cmd_flags } & ext::REQ_OP_MASK {
+        let flags = unsafe { (*self.as_raw()).cmd_flags };
+        match flags & ext::REQ_OP_MASK {
             bindings::req_op_REQ_OP_READ => Op::Read,
             bindings::req_op_REQ_OP_WRITE => Op::Write,
             bindings::req_op_REQ_OP_FLUSH => Op::Flush,
-            bindings::req_op_REQ_OP_DRV_IN => Op::DriverIn,
-            op => Op::Other(op as u8),
+            _ => Op::uncommon(flags),
         }
     }
 
@@ -181,10 +206,12 @@ impl<T: Operations, S: State> Request<T, S> {
         if flags & URGENT != 0 {
             return true;
         }
-        match self.op() {
-            Op::Flush | Op::DriverIn => true,
-            Op::Write => flags & (ext::REQ_SYNC | ext::REQ_IDLE) == ext::REQ_SYNC,
-            Op::Read | Op::Other(_) => false,
+        match flags & ext::REQ_OP_MASK {
+            bindings::req_op_REQ_OP_FLUSH | bindings::req_op_REQ_OP_DRV_IN => true,
+            bindings::req_op_REQ_OP_WRITE => {
+                flags & (ext::REQ_SYNC | ext::REQ_IDLE) == ext::REQ_SYNC
+            }
+            _ => false,
         }
     }
 
@@ -192,6 +219,7 @@ impl<T: Operations, S: State> Request<T, S> {
     pub fn is_repeatable(&self) -> bool {
         match self.op() {
             Op::Read | Op::Write | Op::Flush | Op::DriverIn => true,
+            Op::Discard | Op::WriteZeroes { .. } | Op::SecureErase => true,
             Op::Other(_) => false,
         }
     }
@@ -271,10 +299,32 @@ where
         if unsafe { self.data_mut().map(rq, segments, to_device, header) }.is_err() {
             return Err(self);
         }
-        // SAFETY: `rq` is valid and not started, by the type invariant.
-        unsafe { bindings::blk_mq_start_request(rq) };
-        // INVARIANT: The request was started and its frame mapped.
-        Ok(self.into_state())
+        // SAFETY: The frame was mapped.
+        Ok(unsafe { self.mark_started() })
+    }
+
+    /// As [`Request::start`], for an operation that the device answers with the whole trailer.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Request::start`].
+    pub fn start_with_trailer(self, header: [u8; HEADER]) -> Result<Request<T, Started>, Self> {
+        let mut request = self.start(header)?;
+        request.data_mut().use_whole_trailer();
+        Ok(request)
+    }
+
+    /// Tells the block layer that the request is on its way. C function: `blk_mq_start_request()`.
+    ///
+    /// # Safety
+    ///
+    /// The frame must be mapped.
+    #[inline]
+    pub(crate) unsafe fn mark_started(self) -> Request<T, Started> {
+        // SAFETY: `ptr` is valid and not started, by the type invariant.
+        unsafe { bindings::blk_mq_start_request(self.as_raw()) };
+        // INVARIANT: The request was started, and its frame is mapped.
+        self.into_state()
     }
 }
 
@@ -317,7 +367,15 @@ impl<const HEADER: usize, const TRAILER: usize, T> Request<T, Done>
 where
     T: Operations<RequestData = Frame<HEADER, TRAILER>>,
 {
-    /// What the device wrote into the trailer; all bits are set where it wrote nothing.
+    /// What the device wrote into the last byte of the trailer; all bits are set if it wrote
+    /// nothing.
+    #[inline]
+    pub fn status(&self) -> u8 {
+        self.data().status()
+    }
+
+    /// What the device wrote into the trailer of a request that was started with
+    /// [`Request::start_with_trailer`]; all bits are set where it wrote nothing.
     #[inline]
     pub fn trailer(&self) -> [u8; TRAILER] {
         self.data().trailer()

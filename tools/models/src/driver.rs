@@ -16,6 +16,8 @@ pub mod limits;
 pub mod name;
 #[path = "../../../drivers/block/named.rs"]
 mod named;
+#[path = "../../../drivers/block/ranges.rs"]
+pub mod ranges;
 #[path = "../../../drivers/block/request.rs"]
 pub mod request;
 #[path = "../../../drivers/block/suppress.rs"]

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The request header and status byte, byte for byte as the specification has them.
+//! The request header, ranges and status byte, byte for byte as the specification has them.
 
-use models::driver::request::{decode, encode, Kind, Order, Outcome, HEADER, TRAILER};
+use models::driver::request::{
+    decode, encode, encode_range, Kind, Order, Outcome, HEADER, RANGE, TRAILER, UNMAP,
+};
 use proptest::prelude::*;
 
 #[test]
@@ -24,6 +26,9 @@ fn kinds_have_the_numbers_of_the_specification() {
         (Kind::Flush, 4),
         (Kind::GetId, 8),
         (Kind::GetLifetime, 10),
+        (Kind::Discard, 11),
+        (Kind::WriteZeroes, 13),
+        (Kind::SecureErase, 14),
     ] {
         let header = encode(Order::Little, kind, 0, 0);
         assert_eq!(header[..4], u32::to_le_bytes(number), "{kind:?}");
@@ -33,7 +38,20 @@ fn kinds_have_the_numbers_of_the_specification() {
 
 #[test]
 fn lengths_are_those_of_the_specification() {
-    assert_eq!((HEADER, TRAILER), (16, 1));
+    assert_eq!((HEADER, TRAILER, RANGE), (16, 1, 16));
+}
+
+#[test]
+fn a_range_is_known() {
+    let known = [
+        8, 7, 6, 5, 4, 3, 2, 1, // sector
+        4, 3, 2, 1, // number of sectors
+        1, 0, 0, 0, // flags
+    ];
+    assert_eq!(
+        encode_range(0x0102_0304_0506_0708, 0x0102_0304, UNMAP),
+        known
+    );
 }
 
 #[test]
@@ -44,7 +62,7 @@ fn only_zero_is_success() {
             2 => Outcome::Unsupported,
             _ => Outcome::Failed,
         };
-        assert_eq!(decode([status]), expected, "{status}");
+        assert_eq!(decode(status), expected, "{status}");
     }
 }
 
