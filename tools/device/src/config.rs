@@ -5,8 +5,9 @@
 use crate::lifetime;
 use crate::options::Options;
 use virtio_bindings::virtio_blk::{
-    VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_F_MQ,
-    VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_SIZE_MAX,
+    VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_FLUSH,
+    VIRTIO_BLK_F_MQ, VIRTIO_BLK_F_SECURE_ERASE, VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_SIZE_MAX,
+    VIRTIO_BLK_F_WRITE_ZEROES,
 };
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
@@ -35,6 +36,13 @@ pub fn features(options: &Options) -> u64 {
     if options.num_queues > 1 {
         bits.push(VIRTIO_BLK_F_MQ);
     }
+    for (offered, bit) in [
+        (options.discard, VIRTIO_BLK_F_DISCARD),
+        (options.write_zeroes, VIRTIO_BLK_F_WRITE_ZEROES),
+        (options.secure_erase, VIRTIO_BLK_F_SECURE_ERASE),
+    ] {
+        bits.extend(offered.map(|_| bit));
+    }
     if options.event_idx {
         bits.push(VIRTIO_RING_F_EVENT_IDX);
     }
@@ -55,6 +63,22 @@ pub fn space(options: &Options, size: u64) -> [u8; CONFIG_SIZE] {
     put(20, &options.block_size.to_le_bytes());
     put(WCE, &[options.write_cache]);
     put(34, &options.num_queues.to_le_bytes());
+    if let Some(fields) = options.discard {
+        put(36, &fields.sectors.to_le_bytes());
+        put(40, &fields.ranges.to_le_bytes());
+        put(44, &fields.alignment.to_le_bytes());
+    }
+    if let Some(fields) = options.write_zeroes {
+        put(48, &fields.sectors.to_le_bytes());
+        put(52, &fields.ranges.to_le_bytes());
+        // What is zeroed with the flag that allows it may lose its place.
+        put(56, &[1]);
+    }
+    if let Some(fields) = options.secure_erase {
+        put(60, &fields.sectors.to_le_bytes());
+        put(64, &fields.ranges.to_le_bytes());
+        put(68, &fields.alignment.to_le_bytes());
+    }
     space
 }
 
@@ -107,5 +131,27 @@ mod tests {
         assert_eq!(space[8..16], [0, 0, 0, 0, 62, 0, 0, 0]);
         assert_eq!(space[20..24], 512_u32.to_le_bytes());
         assert_eq!((space[WCE], space[34], space[35]), (1, 3, 0));
+        assert_eq!(space[36..], [0; 60]);
+    }
+
+    #[test]
+    fn operations_on_ranges_are_offered_with_their_limits() {
+        let all = [
+            "--discard",
+            "1,2,3",
+            "--write-zeroes",
+            "4,5,0",
+            "--secure-erase",
+            "6,7,8",
+        ];
+        let (without, with) = (options(&[]), options(&all));
+        let bits = [13, 14, 16].map(|bit| 1 << bit).iter().sum::<u64>();
+        assert_eq!(features(&with), features(&without) | bits);
+        let space = space(&with, 512);
+        let words = space[36..72].chunks(4);
+        let words: Vec<_> = words
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+            .collect();
+        assert_eq!(words, [1, 2, 3, 4, 5, 1, 6, 7, 8]);
     }
 }

@@ -3,6 +3,7 @@
 //! The control socket: a JSON object a line asks, and one answers.
 
 use crate::device::Device;
+use crate::failures::Failures;
 use crate::policy::{check_micros, Policy, MAX_MICROS};
 use anyhow::{bail, ensure, Context, Result};
 use serde_json::{json, Map, Value};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 
 const COMMANDS: &str = "counts, reset_counts, get, set or power_cut";
-const SETTINGS: &str = "pace_us, latency_us, wait, order or signal";
+const SETTINGS: &str = "pace_us, latency_us, wait, order, signal or fail";
 
 /// Answers whoever connects, each in a thread of its own.
 pub fn start(device: Arc<Device>, listener: UnixListener) {
@@ -94,6 +95,7 @@ fn change(mut policy: Policy, settings: &Map<String, Value>) -> Result<Policy> {
             "wait" => policy.wait = text(name, value)?.parse()?,
             "order" => policy.order = text(name, value)?.parse()?,
             "signal" => policy.signal = text(name, value)?.parse()?,
+            "fail" => policy.fail = Failures::from_json(value)?,
             _ => bail!("{name:?} is no setting: choose {SETTINGS}"),
         }
     }
@@ -158,7 +160,7 @@ mod tests {
         let device = device();
         let set = json!({"command": "set", "pace_us": 20, "wait": "spin", "signal": "delayed=7"});
         let right = json!({"pace_us": 20, "latency_us": 0, "wait": "spin", "order": "in",
-                           "signal": "delayed=7"});
+                           "signal": "delayed=7", "fail": {}});
         assert_eq!(answer(&device, &set.to_string())["settings"], right);
         let get = json!({"command": "get"}).to_string();
         assert_eq!(answer(&device, &get)["settings"], right);
@@ -169,6 +171,10 @@ mod tests {
             (&settings["pace_us"], &settings["latency_us"]),
             (&json!(0), &json!(50))
         );
+        let set = json!({"command": "set", "fail": {"read": "ioerr"}}).to_string();
+        assert_eq!(answer(&device, &set)["settings"]["fail"]["read"], "ioerr");
+        let set = json!({"command": "set", "fail": {}}).to_string();
+        assert_eq!(answer(&device, &set)["settings"]["fail"], json!({}));
         let set = json!({"command": "set", "pace_us": 0}).to_string();
         assert_eq!(answer(&device, &set)["settings"]["latency_us"], 50);
     }
@@ -205,6 +211,10 @@ mod tests {
                 ["nap", "sleep or spin"],
             ),
             ("{\"command\":\"set\",\"wait\":3}", ["3", "string"]),
+            (
+                "{\"command\":\"set\",\"fail\":{\"trim\":\"ioerr\"}}",
+                ["trim", "discard"],
+            ),
             (
                 "{\"command\":\"set\",\"pace_us\":1,\"latency_us\":2}",
                 ["1", "set one of them to 0"],

@@ -53,7 +53,19 @@ counters! {
     flushes,
     /// Questions for the serial number among them.
     get_ids,
-    /// Requests of a kind that the device does not know; they ended with UNSUPP.
+    /// Discards among them.
+    discards,
+    /// Requests for zeroes among them.
+    write_zeroes,
+    /// Requests to forget for good among them.
+    secure_erases,
+    /// Ranges of the disk that these three were about.
+    ranges,
+    /// Ranges of zeroes that need not keep their place.
+    unmaps,
+    /// Bytes of the disk that these three have cleared.
+    bytes_cleared,
+    /// Requests that ended with UNSUPP.
     unsupported,
     /// Requests that ended with IOERR.
     io_errors,

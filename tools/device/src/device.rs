@@ -79,7 +79,7 @@ impl Device {
             lifetime: options.lifetime,
             features: config::features(options),
             space: config::space(options, storage.size()),
-            limits: Limits::new(options.seg_max(), options.size_max),
+            limits: Limits::new(options),
             accepted: AtomicU64::new(0),
             queue_size: options.queue_size,
             seed: options.seed,
@@ -145,7 +145,7 @@ impl Device {
         self.accepted.store(features, Ordering::Relaxed);
     }
 
-    /// The largest request that the driver may make.
+    /// The largest request that the driver may make, and the operations that it may ask for.
     pub fn limits(&self) -> Limits {
         self.limits.known_to(self.accepted.load(Ordering::Relaxed))
     }

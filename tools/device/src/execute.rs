@@ -4,6 +4,7 @@
 
 use crate::counters::Counters;
 use crate::device::Device;
+use crate::ranges::Range;
 use crate::request::{Buffer, Malformed, Operation, Request, SECTOR};
 use std::io;
 use virtio_bindings::virtio_blk::{
@@ -50,6 +51,23 @@ fn write_status(
     memory.write_obj(status as u8, place)
 }
 
+/// Counts what a request asks for.
+fn count(counters: &Counters, request: &Request) {
+    match request.operation {
+        Operation::Read => counters.reads.increment(),
+        Operation::Write => counters.writes.increment(),
+        Operation::Flush => counters.flushes.increment(),
+        Operation::GetId => counters.get_ids.increment(),
+        Operation::Discard => counters.discards.increment(),
+        Operation::WriteZeroes => counters.write_zeroes.increment(),
+        Operation::SecureErase => counters.secure_erases.increment(),
+        Operation::GetLifetime | Operation::Unknown(_) => {}
+    }
+    let unmaps = request.ranges.iter().filter(|range| range.flags != 0);
+    counters.ranges.add(request.ranges.len() as u64);
+    counters.unmaps.add(unmaps.count() as u64);
+}
+
 /// Returns the status, and the number of bytes of data that were written to the guest's memory.
 fn perform(
     device: &Device,
@@ -57,37 +75,42 @@ fn perform(
     memory: &GuestMemoryMmap,
     request: &Request,
 ) -> (u32, u32) {
+    count(counters, request);
+    if let Some(status) = device.policy().fail.status(request.operation) {
+        match status {
+            VIRTIO_BLK_S_UNSUPP => counters.unsupported.increment(),
+            _ => counters.io_errors.increment(),
+        }
+        return (status, 0);
+    }
+    let storage = device.storage();
     let mut written = 0;
     let result = match request.operation {
         Operation::Read => {
-            counters.reads.increment();
             written = request.length();
             transfer(device, memory, request, |offset, slice| {
-                device.storage().read(offset, slice)
+                storage.read(offset, slice)
             })
             .inspect(|()| counters.bytes_read.add(request.length()))
         }
-        Operation::Write => {
-            counters.writes.increment();
-            transfer(device, memory, request, |offset, slice| {
-                device.write(offset, slice)
-            })
-            .and_then(|()| {
-                counters.bytes_written.add(request.length());
-                if device.has_write_cache() {
-                    Ok(())
-                } else {
-                    device.storage().flush()
-                }
-            })
-        }
-        Operation::Flush => {
-            counters.flushes.increment();
-            device.flush()
-        }
+        Operation::Write => transfer(device, memory, request, |offset, slice| {
+            device.write(offset, slice)
+        })
+        .and_then(|()| {
+            counters.bytes_written.add(request.length());
+            if device.has_write_cache() {
+                Ok(())
+            } else {
+                storage.flush()
+            }
+        }),
+        Operation::Flush => device.flush(),
+        Operation::Discard | Operation::WriteZeroes | Operation::SecureErase => request
+            .ranges
+            .iter()
+            .try_for_each(|range| clear(device, counters, request.operation, range)),
         Operation::GetId => match device.serial() {
             Some(serial) => {
-                counters.get_ids.increment();
                 let mut id = [0; VIRTIO_BLK_ID_BYTES as usize];
                 for (place, byte) in id.iter_mut().zip(serial.bytes()) {
                     *place = byte;
@@ -145,6 +168,27 @@ fn transfer(
     Ok(())
 }
 
+/// Clears a range as the operation wants it.
+fn clear(
+    device: &Device,
+    counters: &Counters,
+    operation: Operation,
+    range: &Range,
+) -> io::Result<()> {
+    let storage = device.storage();
+    let Some(place) = range.on_disk(storage.size()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let length = place.end - place.start;
+    match operation {
+        Operation::SecureErase => storage.overwrite(place),
+        Operation::WriteZeroes => storage.clear(place, range.flags & Range::UNMAP != 0),
+        _ => storage.clear(place, true),
+    }?;
+    counters.bytes_cleared.add(length);
+    Ok(())
+}
+
 /// Ends a request of a kind that the device does not know.
 fn unsupported(counters: &Counters) -> (u32, u32) {
     counters.unsupported.increment();
@@ -167,8 +211,11 @@ fn tell(memory: &GuestMemoryMmap, buffers: &[Buffer], answer: &[u8]) -> io::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failures::Failures;
     use crate::options::Options;
+    use crate::policy::Policy;
     use clap::Parser;
+    use serde_json::json;
 
     const DATA: GuestAddress = GuestAddress(0x1000);
     const STATUS: GuestAddress = GuestAddress(0x8000);
@@ -209,6 +256,24 @@ mod tests {
                 operation,
                 sector,
                 data,
+                ranges: Vec::new(),
+                status: STATUS,
+            };
+            self.execute(&Ok(request))
+        }
+
+        /// As [`Self::run`], for ranges of sectors and flags.
+        fn run_ranges(&self, operation: Operation, ranges: &[(u64, u32, u32)]) -> (u32, u32) {
+            let range = |(sector, sectors, flags)| Range {
+                sector,
+                sectors,
+                flags,
+            };
+            let request = Request {
+                operation,
+                sector: 0,
+                data: Vec::new(),
+                ranges: ranges.iter().copied().map(range).collect(),
                 status: STATUS,
             };
             self.execute(&Ok(request))
@@ -259,6 +324,7 @@ mod tests {
                 address: GuestAddress(0xffff_0000),
                 length: 512,
             }],
+            ranges: Vec::new(),
             status: STATUS,
         };
         assert_eq!(bench.execute(&Ok(request)), (1, VIRTIO_BLK_S_IOERR));
@@ -298,9 +364,54 @@ mod tests {
     #[test]
     fn what_is_unknown_is_unsupported() {
         let bench = Bench::new();
-        let answer = bench.run(Operation::Unknown(11), 0, &[]);
+        let answer = bench.run(Operation::Unknown(12), 0, &[]);
         assert_eq!(answer, (1, VIRTIO_BLK_S_UNSUPP));
         assert_eq!(bench.counters.snapshot().unsupported, 1);
+    }
+
+    #[test]
+    fn ranges_are_cleared() {
+        for (operation, flags) in [
+            (Operation::Discard, 0),
+            (Operation::WriteZeroes, 0),
+            (Operation::WriteZeroes, 1),
+            (Operation::SecureErase, 0),
+        ] {
+            let bench = Bench::new();
+            bench.memory.write_slice(&[5; 2048], DATA).unwrap();
+            bench.run(Operation::Write, 10, &[2048]);
+            let answer = bench.run_ranges(operation, &[(10, 1, flags), (12, 1, 0)]);
+            assert_eq!(answer, (1, VIRTIO_BLK_S_OK));
+            bench.run(Operation::Read, 10, &[2048]);
+            let mut found = [9; 2048];
+            bench.memory.read_slice(&mut found, DATA).unwrap();
+            for (sector, right) in found.chunks(512).zip([0, 5, 0, 5]) {
+                assert_eq!(sector, [right; 512], "{operation:?}");
+            }
+            let counts = bench.counters.snapshot();
+            let of_kind = counts.discards + counts.write_zeroes + counts.secure_erases;
+            assert_eq!((of_kind, counts.ranges, counts.bytes_cleared), (1, 2, 1024));
+            assert_eq!(counts.unmaps, u64::from(flags));
+        }
+    }
+
+    #[test]
+    fn what_is_to_fail_fails_without_being_carried_out() {
+        let bench = Bench::new();
+        let fail = json!({"read": "ioerr", "discard": "unsupp"});
+        bench.device.set_policy(Policy {
+            fail: Failures::from_json(&fail).unwrap(),
+            ..Policy::default()
+        });
+        let read = bench.run(Operation::Read, 0, &[512]);
+        assert_eq!(read, (1, VIRTIO_BLK_S_IOERR));
+        let discard = bench.run_ranges(Operation::Discard, &[(0, 1, 0)]);
+        assert_eq!(discard, (1, VIRTIO_BLK_S_UNSUPP));
+        assert_eq!(bench.run(Operation::Flush, 0, &[]), (1, VIRTIO_BLK_S_OK));
+        let counts = bench.counters.snapshot();
+        assert_eq!((counts.reads, counts.discards, counts.flushes), (1, 1, 1));
+        assert_eq!((counts.io_errors, counts.unsupported), (1, 1));
+        assert_eq!((counts.bytes_read, counts.bytes_cleared), (0, 0));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //!
 //! QEMU puts it on the guest's bus and leaves the rings to it (vhost-user). One thread a
 //! queue takes requests from the available ring ([`worker`]), checks their shape
-//! ([`request`], [`limits`]), holds them back as long as the [`policy`] says ([`schedule`]),
-//! carries them out on the [`storage`] ([`execute`]), puts them into the used ring ([`ring`])
+//! ([`request`], [`ranges`], [`limits`]), holds them back as long as the [`policy`] says ([`schedule`]),
+//! carries them out on the [`storage`] ([`execute`]) unless they are to fail ([`failures`]), puts them into the used ring ([`ring`])
 //! and decides whether to signal ([`signal`]). What the policy is can be changed, and what
 //! was counted can be read, over a [`control`] socket while the guest is at work.
 
@@ -16,10 +16,12 @@ pub mod control;
 pub mod counters;
 pub mod device;
 pub mod execute;
+pub mod failures;
 pub mod lifetime;
 pub mod limits;
 pub mod options;
 pub mod policy;
+pub mod ranges;
 pub mod request;
 pub mod ring;
 pub mod schedule;
@@ -30,4 +32,5 @@ pub mod wait;
 pub mod worker;
 
 pub use counters::Snapshot;
+pub use failures::Failures;
 pub use policy::{Order, Policy, Signal, Wait};

@@ -2,8 +2,10 @@
 
 //! The command line.
 
+use crate::failures::Failures;
 use crate::lifetime::Lifetime;
 use crate::policy::{parse_micros, Order, Policy, Signal, Wait};
+use crate::ranges::Fields;
 use crate::request::SECTOR;
 use crate::storage::Storage;
 use anyhow::{bail, ensure, Result};
@@ -76,6 +78,18 @@ pub struct Options {
     /// Logical block size
     #[arg(long, value_name = "BYTES", default_value_t = 512)]
     pub block_size: u32,
+
+    /// Most sectors of a discarded range, most ranges, alignment in sectors [default: not offered]
+    #[arg(long, value_name = "SECTORS,RANGES,ALIGNMENT")]
+    pub discard: Option<Fields>,
+
+    /// Most sectors of a zeroed range, most ranges, and 0 [default: not offered]
+    #[arg(long, value_name = "SECTORS,RANGES,0")]
+    pub write_zeroes: Option<Fields>,
+
+    /// Most sectors of an erased range, most ranges, alignment in sectors [default: not offered]
+    #[arg(long, value_name = "SECTORS,RANGES,ALIGNMENT")]
+    pub secure_erase: Option<Fields>,
 
     /// Whether VIRTIO_RING_F_EVENT_IDX is offered
     #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set,
@@ -157,6 +171,7 @@ impl Options {
             wait: self.wait,
             order: self.order,
             signal: self.signal,
+            fail: Failures::default(),
         };
         policy.check()?;
         Ok(policy)
@@ -243,6 +258,7 @@ mod tests {
             ("--write-cache 256", ["256", "0 to 255"]),
             ("--lifetime 1", ["1", "three numbers"]),
             ("--socket-fd 3", ["--socket", "cannot be used with"]),
+            ("--discard 8,1", ["8,1", "SECTORS,RANGES,ALIGNMENT"]),
         ] {
             let message = parse(line).unwrap_err();
             assert!(words.iter().all(|word| message.contains(word)), "{message}");

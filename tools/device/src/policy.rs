@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What can be changed while a guest is at work: how long a request takes, in which order
-//! requests end, how the worker waits, and when it signals.
+//! requests end, how the worker waits, when it signals, and what fails.
 
+use crate::failures::Failures;
 use anyhow::{bail, ensure, Result};
 use serde::{Serialize, Serializer};
 use std::fmt::{self, Display};
@@ -26,6 +27,8 @@ pub struct Policy {
     pub order: Order,
     /// When the worker considers a signal.
     pub signal: Signal,
+    /// Which operations fail.
+    pub fail: Failures,
 }
 
 impl Policy {

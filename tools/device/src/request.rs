@@ -6,10 +6,14 @@
 //! All that the device may read comes before all that it may write; the first descriptor is the
 //! header of 16 bytes, the last one the status byte, and those in between the data, in the
 //! direction of the operation and in whole sectors. None is empty.
+//!
+//! What discards, zeroes or erases has ranges of the disk for data, of 16 bytes each.
 
 use crate::lifetime;
+use crate::ranges::Range;
 use virtio_bindings::virtio_blk::{
-    VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT,
+    VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN,
+    VIRTIO_BLK_T_OUT, VIRTIO_BLK_T_SECURE_ERASE, VIRTIO_BLK_T_WRITE_ZEROES,
 };
 use virtio_queue::desc::split::Descriptor;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -42,6 +46,12 @@ pub enum Operation {
     GetId,
     /// Tell how worn the disk is.
     GetLifetime,
+    /// Forget ranges.
+    Discard,
+    /// Write zeroes to ranges.
+    WriteZeroes,
+    /// Forget ranges for good.
+    SecureErase,
     /// Something that this device does not know.
     Unknown(u32),
 }
@@ -54,6 +64,9 @@ impl Operation {
             VIRTIO_BLK_T_FLUSH => Self::Flush,
             VIRTIO_BLK_T_GET_ID => Self::GetId,
             lifetime::REQUEST => Self::GetLifetime,
+            VIRTIO_BLK_T_DISCARD => Self::Discard,
+            VIRTIO_BLK_T_WRITE_ZEROES => Self::WriteZeroes,
+            VIRTIO_BLK_T_SECURE_ERASE => Self::SecureErase,
             other => Self::Unknown(other),
         }
     }
@@ -68,6 +81,8 @@ pub struct Request {
     pub sector: u64,
     /// Where the data is or goes.
     pub data: Vec<Buffer>,
+    /// The ranges of the disk that the data is about.
+    pub ranges: Vec<Range>,
     /// Where the status byte goes.
     pub status: GuestAddress,
 }
@@ -149,10 +164,17 @@ impl Request {
         let [a, b, c, d, _, _, _, _, sector @ ..] = bytes;
         let operation = Operation::from_type(u32::from_le_bytes([a, b, c, d]));
         let data = operation.data(readable, writable).map_err(malformed)?;
+        let ranges = match operation {
+            Operation::Discard | Operation::WriteZeroes | Operation::SecureErase => {
+                operation.ranges(memory, &data).map_err(malformed)?
+            }
+            _ => Vec::new(),
+        };
         let request = Self {
             operation,
             sector: u64::from_le_bytes(sector),
             data,
+            ranges,
             status,
         };
         match operation {
@@ -176,13 +198,46 @@ impl Operation {
             (Self::Read | Self::GetId | Self::GetLifetime, true, false) => Ok(writable),
             (Self::Write, false, true) => Ok(readable),
             (Self::Flush, true, true) => Ok(Vec::new()),
+            (Self::Discard | Self::WriteZeroes | Self::SecureErase, false, true) => Ok(readable),
             (Self::Unknown(_), ..) => Ok(writable),
             (Self::Read, ..) => Err("a read has no place for data, or data of its own"),
             (Self::Write, ..) => Err("a write has no data, or a place for some"),
             (Self::Flush, ..) => Err("a flush has data"),
             (Self::GetId, ..) => Err("a question for the serial number has no place for it"),
             (Self::GetLifetime, ..) => Err("a question for the lifetime has no place for it"),
+            (Self::Discard | Self::WriteZeroes | Self::SecureErase, ..) => {
+                Err("there are no ranges, or a place for some")
+            }
         }
+    }
+
+    /// Reads the ranges, and demands that none is empty and that their flags are those that the
+    /// operation has.
+    fn ranges(self, memory: &GuestMemoryMmap, data: &[Buffer]) -> Result<Vec<Range>, &'static str> {
+        let mut bytes = Vec::new();
+        for buffer in data {
+            let start = bytes.len();
+            bytes.resize(start + buffer.length as usize, 0);
+            memory
+                .read_slice(&mut bytes[start..], buffer.address)
+                .map_err(|_| "the ranges are outside of the memory")?;
+        }
+        let chunks = bytes.chunks_exact(Range::SIZE);
+        if !chunks.remainder().is_empty() {
+            return Err("the ranges are not a multiple of 16 bytes");
+        }
+        let ranges: Vec<_> = chunks.map(Range::from_bytes).collect();
+        let flags = match self {
+            Self::WriteZeroes => Range::UNMAP,
+            _ => 0,
+        };
+        if ranges.iter().any(|range| range.flags & !flags != 0) {
+            return Err("a range has a flag that the operation does not have");
+        }
+        if ranges.iter().any(|range| range.sectors == 0) {
+            return Err("a range is empty");
+        }
+        Ok(ranges)
     }
 }
 
@@ -249,8 +304,69 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_no_mistake() {
-        let request = parse(11, &[(16, false), (16, false), (1, true)]).unwrap();
-        assert_eq!(request.operation, Operation::Unknown(11));
+        let request = parse(12, &[(16, false), (16, false), (1, true)]).unwrap();
+        assert_eq!(request.operation, Operation::Unknown(12));
+    }
+
+    /// Parses a request with these ranges, in pieces of these lengths.
+    fn parse_ranges(
+        kind: u32,
+        ranges: &[(u64, u32, u32)],
+        lengths: &[u32],
+    ) -> Result<Request, Malformed> {
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x10000)]).unwrap();
+        let at = GuestAddress(HEADER_AT);
+        memory.write_obj(kind.to_le(), at).unwrap();
+        let mut bytes = Vec::new();
+        for (sector, sectors, flags) in ranges {
+            bytes.extend(sector.to_le_bytes());
+            bytes.extend(sectors.to_le_bytes());
+            bytes.extend(flags.to_le_bytes());
+        }
+        memory.write_slice(&bytes, GuestAddress(0x1000)).unwrap();
+        let mut chain = vec![Descriptor::new(HEADER_AT, 16, NEXT, 1)];
+        let mut address = 0x1000;
+        for length in lengths {
+            chain.push(Descriptor::new(address, *length, NEXT, 2));
+            address += u64::from(*length);
+        }
+        chain.push(Descriptor::new(0x5000, 1, WRITE, 0));
+        Request::parse(&memory, chain.into_iter())
+    }
+
+    #[test]
+    fn ranges_are_read_however_they_lie() {
+        let two = [(9, 8, 0), (1 << 40, 1, 0)];
+        for lengths in [vec![32], vec![16, 16], vec![4, 27, 1]] {
+            let request = parse_ranges(VIRTIO_BLK_T_DISCARD, &two, &lengths).unwrap();
+            assert_eq!(request.operation, Operation::Discard);
+            let found = request.ranges.iter();
+            let found: Vec<_> = found
+                .map(|range| (range.sector, range.sectors, range.flags))
+                .collect();
+            assert_eq!(found, two);
+        }
+    }
+
+    #[test]
+    fn mistakes_in_ranges_are_told_apart() {
+        let (discard, zeroes) = (VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_WRITE_ZEROES);
+        let erase = VIRTIO_BLK_T_SECURE_ERASE;
+        assert!(parse_ranges(zeroes, &[(9, 8, 1)], &[16]).is_ok());
+        for (kind, range, length, word) in [
+            (discard, (9, 8, 1), 16, "flag"),
+            (erase, (9, 8, 1), 16, "flag"),
+            (zeroes, (9, 8, 2), 16, "flag"),
+            (discard, (9, 0, 0), 16, "empty"),
+            (discard, (9, 8, 0), 15, "multiple"),
+        ] {
+            let found = parse_ranges(kind, &[range], &[length]).unwrap_err().reason;
+            assert!(found.contains(word), "{range:?}: {found}");
+        }
+        let none = reason(discard, &[(16, false), (1, true)]);
+        assert!(none.contains("no ranges"), "{none}");
+        let written = reason(erase, &[(16, false), (16, true), (1, true)]);
+        assert!(written.contains("a place for some"), "{written}");
     }
 
     #[test]

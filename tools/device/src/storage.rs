@@ -3,8 +3,11 @@
 //! What holds the disk's content.
 
 use anyhow::{Context, Result};
+use rustix::fs::{fallocate, FallocateFlags};
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
@@ -97,6 +100,48 @@ impl Storage {
         Ok(())
     }
 
+    /// Clears `place`, which is zeroes after that. With `unmap` the host gets back what held it.
+    pub fn clear(&self, place: Range<u64>, unmap: bool) -> io::Result<()> {
+        let (offset, length) = (place.start, place.end - place.start);
+        match &self.kind {
+            Kind::Null => Ok(()),
+            Kind::Ram(region) => {
+                let length = usize::try_from(length).map_err(io::Error::other)?;
+                let memory = slice(region, offset, length)?;
+                in_pieces(&memory, |_, piece, zeroes| {
+                    piece.copy_from(zeroes);
+                    Ok(())
+                })
+            }
+            Kind::File(file) => {
+                let how = if unmap {
+                    FallocateFlags::PUNCH_HOLE
+                } else {
+                    FallocateFlags::ZERO_RANGE
+                };
+                match fallocate(file, how | FallocateFlags::KEEP_SIZE, offset, length) {
+                    Err(Errno::OPNOTSUPP) => self.overwrite(place),
+                    other => Ok(other?),
+                }
+            }
+        }
+    }
+
+    /// Writes zeroes over `place`.
+    pub fn overwrite(&self, place: Range<u64>) -> io::Result<()> {
+        let Kind::File(file) = &self.kind else {
+            return self.clear(place, false);
+        };
+        let zeroes = vec![0; PIECE];
+        let mut offset = place.start;
+        while offset < place.end {
+            let length = (place.end - offset).min(PIECE as u64);
+            file.write_all_at(&zeroes[..length as usize], offset)?;
+            offset += length;
+        }
+        Ok(())
+    }
+
     /// Makes what was written last.
     pub fn flush(&self) -> io::Result<()> {
         match &self.kind {
@@ -158,6 +203,28 @@ mod tests {
             assert_eq!(read(&storage, 1535, 1).unwrap(), [0]);
         }
         assert_eq!(file.as_file().metadata().unwrap().len(), 4 << 20);
+    }
+
+    #[test]
+    fn what_is_cleared_reads_as_zeroes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let in_file = Storage::file(file.path(), Some(8 << 20)).unwrap();
+        for storage in [Storage::ram(8 << 20).unwrap(), in_file] {
+            for how in ["unmap", "zero", "overwrite"] {
+                write(&storage, 0, &vec![7; 4 << 20]).unwrap();
+                let place = 512..(3 << 20);
+                match how {
+                    "overwrite" => storage.overwrite(place),
+                    how => storage.clear(place, how == "unmap"),
+                }
+                .unwrap();
+                assert_eq!(read(&storage, 511, 2).unwrap(), [7, 0], "{how}");
+                assert_eq!(read(&storage, (3 << 20) - 1, 2).unwrap(), [0, 7], "{how}");
+                let all = read(&storage, 512, (3 << 20) - 512).unwrap();
+                assert!(all.iter().all(|byte| *byte == 0), "{how}");
+            }
+        }
+        assert_eq!(file.as_file().metadata().unwrap().len(), 8 << 20);
     }
 
     #[test]

@@ -126,10 +126,11 @@ impl Worker {
         ring.disable_notification(memory)?;
         let before = self.schedule.len();
         let limits = self.device.limits();
+        let size = self.device.storage().size();
         for chain in ring.iter(memory)? {
             let head = chain.head_index();
             let request = Request::parse(memory, chain);
-            let request = request.and_then(|request| limits.check(request));
+            let request = request.and_then(|request| limits.check(request, size));
             let now = self.device.clock().now();
             self.schedule.push(now, Pending { head, request });
         }
