@@ -80,7 +80,7 @@ fn slow(latency_us: u64) -> Policy {
 
 /// Demands that the device has found nothing to complain about, and that the driver was told of
 /// everything.
-fn expect_good(vm: &Vm, disk: &str) -> Result<()> {
+pub(super) fn expect_good(vm: &Vm, disk: &str) -> Result<()> {
     let found = counts(vm, disk)?;
     let complaints = (found.bad_chains, found.bad_rings, found.io_errors);
     expect(

@@ -21,6 +21,7 @@ mod partitions;
 mod poll;
 mod pressure;
 mod queues;
+mod ranges;
 mod read_only;
 mod restart;
 mod ring;
@@ -48,6 +49,7 @@ pub fn all() -> Vec<Group> {
         comparison::groups(),
         cache_mode::groups(),
         identity::groups(),
+        ranges::groups(),
         capacity::groups(),
         counters::groups(),
         limits::groups(),

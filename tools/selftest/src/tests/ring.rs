@@ -47,6 +47,14 @@ pub fn groups() -> Vec<Group> {
                 "write",
                 &[(16, false), (4096, false), (1, true)],
             )
+        })
+        .shared("a discard is header, range, status", |_, vm| {
+            last_chain(
+                vm,
+                "direct",
+                "discard",
+                &[(16, false), (16, false), (1, true)],
+            )
         });
     vec![order, group]
 }
@@ -126,6 +134,7 @@ fn last_chain(vm: &Vm, disk: &str, operation: &str, right: &[(u64, bool)]) -> Re
              dd if=/dev/null of=/dev/{name} count=0 conv=fsync,notrunc status=none"
         ),
         "read" => format!("dd if=/dev/{name} of=/dev/null bs=4k count=1 iflag=direct status=none"),
+        "discard" => format!("blkdiscard -f -l 4096 /dev/{name}"),
         _ => format!("dd if=/dev/zero of=/dev/{name} bs=4k count=1 oflag=direct status=none"),
     })?;
     let status = qmp::queue_status(vm, disk, 0)?;
