@@ -3,7 +3,7 @@
 //! What the block layer asks for, as the device is told.
 //!
 //! Reads, writes and flushes are a header, data and a status. What discards, zeroes or erases has
-//! ranges of the disk for data, which the device reads. The driver's own requests have their header
+//! ranges of the disk for data, which the device reads. The driver's own requests have a header
 //! already.
 
 use crate::{
@@ -43,16 +43,16 @@ fn start_uncommon(
     op: Op,
 ) -> Result<Token, Unfit> {
     let (kind, flags) = match op {
+        Op::Discard => (Kind::Discard, 0),
+        Op::WriteZeroes { unmap: true } => (Kind::WriteZeroes, UNMAP),
+        Op::WriteZeroes { unmap: false } => (Kind::WriteZeroes, 0),
+        Op::SecureErase => (Kind::SecureErase, 0),
         Op::DriverIn => {
             let header = request.header();
             return request
                 .start(header)
                 .map_err(|request| (request, Status::Resource));
         }
-        Op::Discard => (Kind::Discard, 0),
-        Op::WriteZeroes { unmap: true } => (Kind::WriteZeroes, UNMAP),
-        Op::WriteZeroes { unmap: false } => (Kind::WriteZeroes, 0),
-        Op::SecureErase => (Kind::SecureErase, 0),
         _ => return Err((request, Status::NotSupported)),
     };
     let header = request::encode(order, kind, request.ioprio(), 0);

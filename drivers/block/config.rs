@@ -39,15 +39,15 @@ virtio::feature_table! {
         CONFIG_WCE = bindings_ext::VIRTIO_BLK_F_CONFIG_WCE, legacy;
         /// The number of queues is in `num_queues`.
         MQ = bindings_ext::VIRTIO_BLK_F_MQ, legacy;
-        /// The device tells how worn it is (`VIRTIO_BLK_F_LIFETIME`, which the kernel's header does
-        /// not have).
-        LIFETIME = 15, modern;
         /// The device can forget ranges of the disk.
         DISCARD = bindings_ext::VIRTIO_BLK_F_DISCARD, legacy;
         /// The device can write zeroes by itself.
         WRITE_ZEROES = bindings_ext::VIRTIO_BLK_F_WRITE_ZEROES, legacy;
         /// The device can forget ranges of the disk for good.
         SECURE_ERASE = bindings_ext::VIRTIO_BLK_F_SECURE_ERASE, legacy;
+        /// The device tells how worn it is (`VIRTIO_BLK_F_LIFETIME`, which the kernel's header does
+        /// not have).
+        LIFETIME = 15, modern;
     }
 }
 

@@ -56,8 +56,6 @@ pub enum Op {
     Write,
     /// Make what was written durable (`REQ_OP_FLUSH`).
     Flush,
-    /// A request of the driver's own (`REQ_OP_DRV_IN`), made by [`Disk::execute`](crate::Disk).
-    DriverIn,
     /// Forget ranges of the disk, which may read as anything after that (`REQ_OP_DISCARD`).
     Discard,
     /// Write zeroes to a range of the disk (`REQ_OP_WRITE_ZEROES`).
@@ -67,6 +65,8 @@ pub enum Op {
     },
     /// Forget a range of the disk for good (`REQ_OP_SECURE_ERASE`).
     SecureErase,
+    /// A request of the driver's own (`REQ_OP_DRV_IN`), made by [`Disk::execute`](crate::Disk).
+    DriverIn,
     /// Another operation (`enum req_op`).
     Other(u8),
 }

@@ -4,9 +4,10 @@
 //! when the power fails. It fails on demand.
 
 use crate::request::SECTOR;
-use crate::storage::Storage;
-use std::collections::BTreeMap;
+use crate::storage::{Clear, Storage};
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vm_memory::VolatileSlice;
 
@@ -27,16 +28,21 @@ impl Cache {
     ) -> io::Result<()> {
         let mut before = self.lock();
         let end = offset.saturating_add(memory.len() as u64);
-        for sector in offset / SECTOR..end.div_ceil(SECTOR) {
-            if through {
-                before.remove(&sector);
-            } else if !before.contains_key(&sector) {
-                let mut bytes = [0; SECTOR as usize];
-                storage.read(sector * SECTOR, &VolatileSlice::from(&mut bytes[..]))?;
-                before.insert(sector, bytes);
-            }
-        }
+        remember(&mut before, storage, offset..end, through)?;
         storage.write(offset, memory)
+    }
+
+    /// Clears `place`, in the cache or through it.
+    pub fn clear(
+        &self,
+        storage: &Storage,
+        place: Range<u64>,
+        how: Clear,
+        through: bool,
+    ) -> io::Result<()> {
+        let mut before = self.lock();
+        remember(&mut before, storage, place.clone(), through)?;
+        storage.clear(place, how)
     }
 
     /// Makes what is in the cache last.
@@ -57,6 +63,25 @@ impl Cache {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Sector>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Remembers what a place holds, unless that is known already, or forgets it.
+fn remember(
+    before: &mut BTreeMap<u64, Sector>,
+    storage: &Storage,
+    place: Range<u64>,
+    through: bool,
+) -> io::Result<()> {
+    for sector in place.start / SECTOR..place.end.div_ceil(SECTOR) {
+        if through {
+            before.remove(&sector);
+        } else if let Entry::Vacant(entry) = before.entry(sector) {
+            let mut bytes = [0; SECTOR as usize];
+            storage.read(sector * SECTOR, &VolatileSlice::from(&mut bytes[..]))?;
+            entry.insert(bytes);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -89,6 +114,16 @@ mod tests {
         assert_eq!((read(&storage, 0), read(&storage, 512)), (1, 1));
         assert_eq!(read(&storage, 1024), 0);
         assert_eq!(cache.power_cut(&storage).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_was_cleared_and_not_flushed_comes_back() {
+        let (cache, storage) = (Cache::default(), Storage::ram(8192).unwrap());
+        write(&cache, &storage, 0, 1, true);
+        cache.clear(&storage, 0..512, Clear::Unmap, false).unwrap();
+        assert_eq!((read(&storage, 0), read(&storage, 512)), (0, 1));
+        assert_eq!(cache.power_cut(&storage).unwrap(), 1);
+        assert_eq!(read(&storage, 0), 1);
     }
 
     #[test]

@@ -9,10 +9,11 @@ use crate::lifetime::Lifetime;
 use crate::limits::Limits;
 use crate::options::Options;
 use crate::policy::Policy;
-use crate::storage::Storage;
+use crate::storage::{Clear, Storage};
 use crate::wait::{Bell, Clock};
 use anyhow::{ensure, Context, Result};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use vm_memory::VolatileSlice;
@@ -105,6 +106,17 @@ impl Device {
                 cache.write(&self.storage, offset, memory, through)
             }
             None => self.storage.write(offset, memory),
+        }
+    }
+
+    /// Clears `place`, which lasts if there is no write cache.
+    pub fn clear(&self, place: Range<u64>, how: Clear) -> io::Result<()> {
+        match &self.cache {
+            Some(cache) => {
+                let through = !self.has_write_cache();
+                cache.clear(&self.storage, place, how, through)
+            }
+            None => self.storage.clear(place, how),
         }
     }
 

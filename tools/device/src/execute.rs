@@ -6,6 +6,7 @@ use crate::counters::Counters;
 use crate::device::Device;
 use crate::ranges::Range;
 use crate::request::{Buffer, Malformed, Operation, Request, SECTOR};
+use crate::storage::Clear;
 use std::io;
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_ID_BYTES, VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP,
@@ -78,7 +79,7 @@ fn perform(
     count(counters, request);
     if let Some(status) = device.policy().fail.status(request.operation) {
         match status {
-            VIRTIO_BLK_S_UNSUPP => counters.unsupported.increment(),
+            VIRTIO_BLK_S_UNSUPP => return unsupported(counters),
             _ => counters.io_errors.increment(),
         }
         return (status, 0);
@@ -168,6 +169,12 @@ fn transfer(
     Ok(())
 }
 
+/// Ends a request of a kind that the device does not know.
+fn unsupported(counters: &Counters) -> (u32, u32) {
+    counters.unsupported.increment();
+    (VIRTIO_BLK_S_UNSUPP, 0)
+}
+
 /// Clears a range as the operation wants it.
 fn clear(
     device: &Device,
@@ -175,24 +182,18 @@ fn clear(
     operation: Operation,
     range: &Range,
 ) -> io::Result<()> {
-    let storage = device.storage();
-    let Some(place) = range.on_disk(storage.size()) else {
+    let Some(place) = range.on_disk(device.storage().size()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
+    let how = match operation {
+        Operation::SecureErase => Clear::Overwrite,
+        Operation::WriteZeroes if range.flags & Range::UNMAP == 0 => Clear::Zero,
+        _ => Clear::Unmap,
+    };
     let length = place.end - place.start;
-    match operation {
-        Operation::SecureErase => storage.overwrite(place),
-        Operation::WriteZeroes => storage.clear(place, range.flags & Range::UNMAP != 0),
-        _ => storage.clear(place, true),
-    }?;
+    device.clear(place, how)?;
     counters.bytes_cleared.add(length);
     Ok(())
-}
-
-/// Ends a request of a kind that the device does not know.
-fn unsupported(counters: &Counters) -> (u32, u32) {
-    counters.unsupported.increment();
-    (VIRTIO_BLK_S_UNSUPP, 0)
 }
 
 /// Fills the buffers with an answer, and returns how much of it they had room for.

@@ -29,6 +29,17 @@ enum Kind {
     File(File),
 }
 
+/// What becomes of a place that is cleared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clear {
+    /// The host gets back what held it.
+    Unmap,
+    /// It may be kept.
+    Zero,
+    /// Zeroes are written over what was there.
+    Overwrite,
+}
+
 impl Storage {
     /// Writes vanish, reads leave the guest's buffer as it was.
     pub fn null(size: u64) -> Self {
@@ -100,8 +111,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Clears `place`, which is zeroes after that. With `unmap` the host gets back what held it.
-    pub fn clear(&self, place: Range<u64>, unmap: bool) -> io::Result<()> {
+    /// Clears `place`, which is zeroes after that.
+    pub fn clear(&self, place: Range<u64>, how: Clear) -> io::Result<()> {
         let (offset, length) = (place.start, place.end - place.start);
         match &self.kind {
             Kind::Null => Ok(()),
@@ -114,32 +125,17 @@ impl Storage {
                 })
             }
             Kind::File(file) => {
-                let how = if unmap {
-                    FallocateFlags::PUNCH_HOLE
-                } else {
-                    FallocateFlags::ZERO_RANGE
+                let flag = match how {
+                    Clear::Unmap => FallocateFlags::PUNCH_HOLE,
+                    Clear::Zero => FallocateFlags::ZERO_RANGE,
+                    Clear::Overwrite => return overwrite(file, place),
                 };
-                match fallocate(file, how | FallocateFlags::KEEP_SIZE, offset, length) {
-                    Err(Errno::OPNOTSUPP) => self.overwrite(place),
+                match fallocate(file, flag | FallocateFlags::KEEP_SIZE, offset, length) {
+                    Err(Errno::OPNOTSUPP) => overwrite(file, place),
                     other => Ok(other?),
                 }
             }
         }
-    }
-
-    /// Writes zeroes over `place`.
-    pub fn overwrite(&self, place: Range<u64>) -> io::Result<()> {
-        let Kind::File(file) = &self.kind else {
-            return self.clear(place, false);
-        };
-        let zeroes = vec![0; PIECE];
-        let mut offset = place.start;
-        while offset < place.end {
-            let length = (place.end - offset).min(PIECE as u64);
-            file.write_all_at(&zeroes[..length as usize], offset)?;
-            offset += length;
-        }
-        Ok(())
     }
 
     /// Makes what was written last.
@@ -149,6 +145,18 @@ impl Storage {
             Kind::File(file) => file.sync_data(),
         }
     }
+}
+
+/// Writes zeroes to a file.
+fn overwrite(file: &File, place: Range<u64>) -> io::Result<()> {
+    let zeroes = vec![0; PIECE];
+    let mut offset = place.start;
+    while offset < place.end {
+        let length = (place.end - offset).min(PIECE as u64);
+        file.write_all_at(&zeroes[..length as usize], offset)?;
+        offset += length;
+    }
+    Ok(())
 }
 
 fn slice(region: &MmapRegion, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
@@ -210,18 +218,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let in_file = Storage::file(file.path(), Some(8 << 20)).unwrap();
         for storage in [Storage::ram(8 << 20).unwrap(), in_file] {
-            for how in ["unmap", "zero", "overwrite"] {
+            for how in [Clear::Unmap, Clear::Zero, Clear::Overwrite] {
                 write(&storage, 0, &vec![7; 4 << 20]).unwrap();
-                let place = 512..(3 << 20);
-                match how {
-                    "overwrite" => storage.overwrite(place),
-                    how => storage.clear(place, how == "unmap"),
-                }
-                .unwrap();
-                assert_eq!(read(&storage, 511, 2).unwrap(), [7, 0], "{how}");
-                assert_eq!(read(&storage, (3 << 20) - 1, 2).unwrap(), [0, 7], "{how}");
+                storage.clear(512..(3 << 20), how).unwrap();
+                assert_eq!(read(&storage, 511, 2).unwrap(), [7, 0], "{how:?}");
+                assert_eq!(read(&storage, (3 << 20) - 1, 2).unwrap(), [0, 7], "{how:?}");
                 let all = read(&storage, 512, (3 << 20) - 512).unwrap();
-                assert!(all.iter().all(|byte| *byte == 0), "{how}");
+                assert!(all.iter().all(|byte| *byte == 0), "{how:?}");
             }
         }
         assert_eq!(file.as_file().metadata().unwrap().len(), 8 << 20);
