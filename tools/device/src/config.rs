@@ -7,7 +7,7 @@ use crate::options::Options;
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_FLUSH,
     VIRTIO_BLK_F_MQ, VIRTIO_BLK_F_SECURE_ERASE, VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_SIZE_MAX,
-    VIRTIO_BLK_F_WRITE_ZEROES,
+    VIRTIO_BLK_F_WRITE_ZEROES, VIRTIO_BLK_F_ZONED,
 };
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
@@ -35,6 +35,9 @@ pub fn features(options: &Options) -> u64 {
     }
     if options.num_queues > 1 {
         bits.push(VIRTIO_BLK_F_MQ);
+    }
+    if options.zones.zone_sectors.is_some() {
+        bits.push(VIRTIO_BLK_F_ZONED);
     }
     for (offered, bit) in [
         (options.discard, VIRTIO_BLK_F_DISCARD),
@@ -79,6 +82,7 @@ pub fn space(options: &Options, size: u64) -> [u8; CONFIG_SIZE] {
         put(64, &fields.ranges.to_le_bytes());
         put(68, &fields.alignment.to_le_bytes());
     }
+    put(72, &options.zones.characteristics(options.block_size));
     space
 }
 

@@ -5,6 +5,8 @@
 use crate::device::Device;
 use crate::failures::Failures;
 use crate::policy::{check_micros, Policy, MAX_MICROS};
+use crate::zoned::Zoned;
+use crate::zones::State;
 use anyhow::{bail, ensure, Context, Result};
 use serde_json::{json, Map, Value};
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,7 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
 
-const COMMANDS: &str = "counts, reset_counts, get, set or power_cut";
+const COMMANDS: &str = "counts, reset_counts, get, set, power_cut, zones, lie or break";
 const SETTINGS: &str = "pace_us, latency_us, wait, order, signal or fail";
 
 /// Answers whoever connects, each in a thread of its own.
@@ -55,7 +57,8 @@ fn execute(device: &Device, line: &str) -> Result<Value> {
     let Some(command) = command.as_str() else {
         bail!("the command is {command}: choose {COMMANDS}");
     };
-    if command != "set" {
+    let has_arguments = matches!(command, "set" | "lie" | "break");
+    if !has_arguments {
         if let Some(name) = request.keys().next() {
             bail!("{command} has no argument {name:?}: leave it out");
         }
@@ -75,6 +78,13 @@ fn execute(device: &Device, line: &str) -> Result<Value> {
             Ok(json!({"settings": policy}))
         }
         "power_cut" => Ok(json!({"lost_sectors": device.power_cut()?})),
+        "zones" => Ok(json!({"zones": zoned(device)?.describe()})),
+        "lie" => {
+            let lie = argument(&request, "about")?;
+            zoned(device)?.lie(text("about", lie)?.parse()?);
+            Ok(json!({}))
+        }
+        "break" => break_down(device, &request),
         other => bail!("{other:?} is no command: choose {COMMANDS}"),
     }
 }
@@ -83,6 +93,35 @@ fn counts(device: &Device) -> Value {
     let queues = device.queues().iter();
     let queues: Vec<_> = queues.map(|queue| queue.counters.snapshot()).collect();
     json!({"queues": queues, "last_bad_chain": device.last_malformed()})
+}
+
+fn zoned(device: &Device) -> Result<&Zoned> {
+    device
+        .zoned()
+        .context("the disk has no zones: give it some with --zone-sectors")
+}
+
+fn argument<'a>(request: &'a Map<String, Value>, name: &str) -> Result<&'a Value> {
+    match request.get(name) {
+        Some(value) => Ok(value),
+        None => bail!("there is no argument {name:?}: give it"),
+    }
+}
+
+/// Makes a zone unusable.
+fn break_down(device: &Device, request: &Map<String, Value>) -> Result<Value> {
+    let zoned = zoned(device)?;
+    let index = argument(request, "zone")?;
+    let state = match text("state", argument(request, "state")?)? {
+        "read-only" => State::ReadOnly,
+        "offline" => State::Offline,
+        other => bail!("{other:?} is no way to break: choose read-only or offline"),
+    };
+    let number = index.as_u64().and_then(|index| usize::try_from(index).ok());
+    number
+        .and_then(|number| zoned.break_down(number, state))
+        .with_context(|| format!("there is no zone {index}: see the command zones"))?;
+    Ok(json!({}))
 }
 
 /// Applies settings to a policy. One of pace and latency that is set ends the other.
@@ -127,6 +166,7 @@ fn text<'a>(name: &str, value: &'a Value) -> Result<&'a str> {
 mod tests {
     use super::*;
     use crate::options::Options;
+    use crate::zones::Lie;
     use clap::Parser;
 
     fn device() -> Device {
@@ -180,6 +220,41 @@ mod tests {
     }
 
     #[test]
+    fn zones_are_told_and_broken() {
+        let line = "vbr-device --socket s --backing null --size 1048576 --zone-sectors 1024";
+        let device = Device::new(&Options::parse_from(line.split(' '))).unwrap();
+        let ask = |request: Value| answer(&device, &request.to_string());
+        let broken = json!({"command": "break", "zone": 1, "state": "offline"});
+        assert_eq!(ask(broken), json!({}));
+        let zones = &ask(json!({"command": "zones"}))["zones"];
+        assert_eq!(zones[0]["state"], "empty");
+        assert_eq!(
+            zones[1],
+            json!({"start": 1024, "length": 1024, "capacity": 1024, "state": "offline",
+                   "written": 1024})
+        );
+        assert_eq!(ask(json!({"command": "lie", "about": "many"})), json!({}));
+        for (request, words) in [
+            (
+                json!({"command": "lie", "about": "size"}),
+                ["size", Lie::NAMES],
+            ),
+            (json!({"command": "lie"}), ["about", "give it"]),
+            (
+                json!({"command": "break", "zone": 2, "state": "offline"}),
+                ["zone 2", "zones"],
+            ),
+            (
+                json!({"command": "break", "zone": 0, "state": "full"}),
+                ["full", "read-only"],
+            ),
+        ] {
+            let error = ask(request)["error"].to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
+    }
+
+    #[test]
     fn errors_name_value_range_and_remedy() {
         let device = device();
         let before = device.policy();
@@ -196,6 +271,7 @@ mod tests {
                 "{\"command\":\"counts\",\"queue\":1}",
                 ["queue", "leave it out"],
             ),
+            ("{\"command\":\"zones\"}", ["no zones", "--zone-sectors"]),
             ("{\"command\":\"set\"}", ["setting", SETTINGS]),
             ("{\"command\":\"set\",\"pace\":1}", ["pace", SETTINGS]),
             (

@@ -65,6 +65,20 @@ counters! {
     unmaps,
     /// Bytes of the disk that these three have cleared.
     bytes_cleared,
+    /// Reports of zones among them.
+    zone_reports,
+    /// Appends to zones among them.
+    zone_appends,
+    /// Requests to open a zone among them.
+    zone_opens,
+    /// Requests to close a zone among them.
+    zone_closes,
+    /// Requests to finish a zone among them.
+    zone_finishes,
+    /// Requests to reset a zone, or all, among them.
+    zone_resets,
+    /// Requests that the zones did not allow; they ended with a status of their own.
+    zone_refusals,
     /// Requests that ended with UNSUPP.
     unsupported,
     /// Requests that ended with IOERR.

@@ -11,11 +11,13 @@ use crate::options::Options;
 use crate::policy::Policy;
 use crate::storage::{Clear, Storage};
 use crate::wait::{Bell, Clock};
+use crate::zoned::Zoned;
 use anyhow::{ensure, Context, Result};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
+use virtio_bindings::virtio_blk::VIRTIO_BLK_F_ZONED;
 use vm_memory::VolatileSlice;
 
 /// A disk.
@@ -25,6 +27,7 @@ pub struct Device {
     cache: Option<Cache>,
     serial: Option<String>,
     lifetime: Option<Lifetime>,
+    zoned: Option<Zoned>,
     features: u64,
     space: [u8; CONFIG_SIZE],
     limits: Limits,
@@ -73,11 +76,13 @@ impl Device {
     /// Makes a disk.
     pub fn new(options: &Options) -> Result<Self> {
         let storage = options.storage()?;
+        let zones = options.zones.zones(storage.size(), options.block_size)?;
         let queues = (0..options.num_queues).map(|_| Queue::new());
         Ok(Self {
             cache: options.volatile_cache.then(Cache::default),
             serial: (!options.no_serial).then(|| options.serial.clone()),
             lifetime: options.lifetime,
+            zoned: zones.map(|zones| Zoned::new(zones, options.zones.zone_lie)),
             features: config::features(options),
             space: config::space(options, storage.size()),
             limits: Limits::new(options),
@@ -145,6 +150,16 @@ impl Device {
     /// How worn the disk is, if it tells that.
     pub fn lifetime(&self) -> Option<Lifetime> {
         self.lifetime
+    }
+
+    /// The zones, if the disk has any.
+    pub fn zoned(&self) -> Option<&Zoned> {
+        self.zoned.as_ref()
+    }
+
+    /// Whether the driver may ask for zones.
+    pub fn is_asked_for_zones(&self) -> bool {
+        self.accepted.load(Ordering::Relaxed) & (1 << VIRTIO_BLK_F_ZONED) != 0
     }
 
     /// The features that are offered.

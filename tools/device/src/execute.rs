@@ -7,11 +7,33 @@ use crate::device::Device;
 use crate::ranges::Range;
 use crate::request::{Buffer, Malformed, Operation, Request, SECTOR};
 use crate::storage::Clear;
+use crate::zones::Refusal;
 use std::io;
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_ID_BYTES, VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP,
 };
 use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap, Permissions, VolatileSlice};
+
+/// Why a request fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It cannot be carried out (`IOERR`).
+    Io,
+    /// The zones do not allow it.
+    Zones(Refusal),
+}
+
+impl From<io::Error> for Fault {
+    fn from(_: io::Error) -> Self {
+        Self::Io
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self::Zones(refusal)
+    }
+}
 
 /// Carries out what a chain asks for and returns how many bytes of the guest's memory were
 /// written.
@@ -62,6 +84,7 @@ fn count(counters: &Counters, request: &Request) {
         Operation::Discard => counters.discards.increment(),
         Operation::WriteZeroes => counters.write_zeroes.increment(),
         Operation::SecureErase => counters.secure_erases.increment(),
+        Operation::Zone(asked) => asked.count(counters),
         Operation::GetLifetime | Operation::Unknown(_) => {}
     }
     let unmaps = request.ranges.iter().filter(|range| range.flags != 0);
@@ -84,17 +107,22 @@ fn perform(
         }
         return (status, 0);
     }
+    let zoned = device.zoned();
+    let zoned = zoned.and_then(|zoned| zoned.perform(device, counters, memory, request));
+    if let Some(result) = zoned {
+        return conclude(counters, result);
+    }
     let storage = device.storage();
     let mut written = 0;
     let result = match request.operation {
         Operation::Read => {
             written = request.length();
-            transfer(device, memory, request, |offset, slice| {
+            transfer(device, memory, request, request.sector, |offset, slice| {
                 storage.read(offset, slice)
             })
             .inspect(|()| counters.bytes_read.add(request.length()))
         }
-        Operation::Write => transfer(device, memory, request, |offset, slice| {
+        Operation::Write => transfer(device, memory, request, request.sector, |offset, slice| {
             device.write(offset, slice)
         })
         .and_then(|()| {
@@ -126,25 +154,36 @@ fn perform(
             }
             None => return unsupported(counters),
         },
-        Operation::Unknown(_) => return unsupported(counters),
+        Operation::Zone(_) | Operation::Unknown(_) => return unsupported(counters),
     };
+    conclude(counters, result.map(|()| written).map_err(Fault::from))
+}
+
+/// The status of a request, and how many bytes of data were written to the guest's memory.
+fn conclude(counters: &Counters, result: Result<u64, Fault>) -> (u32, u32) {
     match result {
-        Ok(()) => (VIRTIO_BLK_S_OK, u32::try_from(written).unwrap_or(u32::MAX)),
-        Err(_) => {
+        Ok(written) => (VIRTIO_BLK_S_OK, u32::try_from(written).unwrap_or(u32::MAX)),
+        Err(Fault::Io) => {
             counters.io_errors.increment();
             (VIRTIO_BLK_S_IOERR, 0)
+        }
+        Err(Fault::Zones(refusal)) => {
+            counters.zone_refusals.increment();
+            (refusal.status(), 0)
         }
     }
 }
 
-/// Calls `step` with each piece of the guest's memory and its place on the disk in bytes.
-fn transfer(
+/// Calls `step` with each piece of the guest's memory and its place on the disk in bytes, of which
+/// the first is at `sector`.
+pub(crate) fn transfer(
     device: &Device,
     memory: &GuestMemoryMmap,
     request: &Request,
+    sector: u64,
     mut step: impl FnMut(u64, &VolatileSlice<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let start = request.sector.checked_mul(SECTOR);
+    let start = sector.checked_mul(SECTOR);
     let end = start.and_then(|start| start.checked_add(request.length()));
     let (Some(mut offset), Some(end)) = (start, end) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -197,7 +236,7 @@ fn clear(
 }
 
 /// Fills the buffers with an answer, and returns how much of it they had room for.
-fn tell(memory: &GuestMemoryMmap, buffers: &[Buffer], answer: &[u8]) -> io::Result<u64> {
+pub(crate) fn tell(memory: &GuestMemoryMmap, buffers: &[Buffer], answer: &[u8]) -> io::Result<u64> {
     let mut rest = answer;
     for buffer in buffers {
         let (now, later) = rest.split_at(rest.len().min(buffer.length as usize));

@@ -4,9 +4,10 @@
 //!
 //! QEMU puts it on the guest's bus and leaves the rings to it (vhost-user). One thread a
 //! queue takes requests from the available ring ([`worker`]), checks their shape
-//! ([`request`], [`ranges`], [`limits`]), holds them back as long as the [`policy`] says ([`schedule`]),
-//! carries them out on the [`storage`] ([`execute`]) unless they are to fail ([`failures`]), puts them into the used ring ([`ring`])
-//! and decides whether to signal ([`signal`]). What the policy is can be changed, and what
+//! ([`request`], [`ranges`], [`limits`]), holds them back as long as the [`policy`] says
+//! ([`schedule`]), carries them out on the [`storage`] ([`execute`]) unless they are to fail
+//! ([`failures`]), puts them into the used ring ([`ring`]) and decides whether to signal
+//! ([`signal`]). The disk may have [`zones`] ([`zoned`]). What the policy is can be changed, and what
 //! was counted can be read, over a [`control`] socket while the guest is at work.
 
 pub mod backend;
@@ -30,6 +31,9 @@ pub mod signal;
 pub mod storage;
 pub mod wait;
 pub mod worker;
+pub mod zone_options;
+pub mod zoned;
+pub mod zones;
 
 pub use counters::Snapshot;
 pub use failures::Failures;

@@ -8,6 +8,7 @@ use crate::policy::{parse_micros, Order, Policy, Signal, Wait};
 use crate::ranges::Fields;
 use crate::request::SECTOR;
 use crate::storage::Storage;
+use crate::zone_options::ZoneOptions;
 use anyhow::{bail, ensure, Result};
 use clap::{ArgAction, Parser};
 use std::path::PathBuf;
@@ -109,6 +110,10 @@ pub struct Options {
     /// Loses what was written and not flushed when the control socket cuts the power
     #[arg(long)]
     pub volatile_cache: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub zones: ZoneOptions,
 
     /// Each request of a queue ends this long after the one before
     #[arg(long, value_name = "US", default_value = "0", value_parser = parse_micros)]

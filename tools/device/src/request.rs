@@ -7,13 +7,19 @@
 //! header of 16 bytes, the last one the status byte, and those in between the data, in the
 //! direction of the operation and in whole sectors. None is empty.
 //!
-//! What discards, zeroes or erases has ranges of the disk for data, of 16 bytes each.
+//! What discards, zeroes or erases has ranges of the disk for data, of 16 bytes each. In front of the
+//! status byte of an append, in the same descriptor, the sector is told at which its data went.
 
 use crate::lifetime;
 use crate::ranges::Range;
+use crate::zoned::ZoneRequest;
+use crate::zones::{Action, DESCRIPTOR, REPORT_HEADER};
 use virtio_bindings::virtio_blk::{
     VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN,
     VIRTIO_BLK_T_OUT, VIRTIO_BLK_T_SECURE_ERASE, VIRTIO_BLK_T_WRITE_ZEROES,
+    VIRTIO_BLK_T_ZONE_APPEND, VIRTIO_BLK_T_ZONE_CLOSE, VIRTIO_BLK_T_ZONE_FINISH,
+    VIRTIO_BLK_T_ZONE_OPEN, VIRTIO_BLK_T_ZONE_REPORT, VIRTIO_BLK_T_ZONE_RESET,
+    VIRTIO_BLK_T_ZONE_RESET_ALL,
 };
 use virtio_queue::desc::split::Descriptor;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -23,6 +29,9 @@ pub const SECTOR: u64 = 512;
 
 /// Bytes of the header: type, reserved, sector.
 const HEADER: u32 = 16;
+
+/// Bytes of the sector in front of an append's status byte.
+const APPEND_SECTOR: u32 = 8;
 
 /// A piece of the guest's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +61,8 @@ pub enum Operation {
     WriteZeroes,
     /// Forget ranges for good.
     SecureErase,
+    /// Something about zones.
+    Zone(ZoneRequest),
     /// Something that this device does not know.
     Unknown(u32),
 }
@@ -67,7 +78,22 @@ impl Operation {
             VIRTIO_BLK_T_DISCARD => Self::Discard,
             VIRTIO_BLK_T_WRITE_ZEROES => Self::WriteZeroes,
             VIRTIO_BLK_T_SECURE_ERASE => Self::SecureErase,
+            VIRTIO_BLK_T_ZONE_APPEND => Self::Zone(ZoneRequest::Append),
+            VIRTIO_BLK_T_ZONE_REPORT => Self::Zone(ZoneRequest::Report),
+            VIRTIO_BLK_T_ZONE_OPEN => Self::Zone(ZoneRequest::Act(Action::Open)),
+            VIRTIO_BLK_T_ZONE_CLOSE => Self::Zone(ZoneRequest::Act(Action::Close)),
+            VIRTIO_BLK_T_ZONE_FINISH => Self::Zone(ZoneRequest::Act(Action::Finish)),
+            VIRTIO_BLK_T_ZONE_RESET => Self::Zone(ZoneRequest::Act(Action::Reset)),
+            VIRTIO_BLK_T_ZONE_RESET_ALL => Self::Zone(ZoneRequest::ResetAll),
             other => Self::Unknown(other),
+        }
+    }
+
+    /// Bytes of the last descriptor.
+    fn trailer(self) -> u32 {
+        match self {
+            Self::Zone(ZoneRequest::Append) => APPEND_SECTOR + 1,
+            _ => 1,
         }
     }
 }
@@ -92,6 +118,12 @@ impl Request {
     pub fn length(&self) -> u64 {
         let lengths = self.data.iter().map(|buffer| u64::from(buffer.length));
         lengths.sum()
+    }
+
+    /// Where an append is told at which sector its data went.
+    pub fn append_sector(&self) -> GuestAddress {
+        let place = self.status.0.saturating_sub(APPEND_SECTOR.into());
+        GuestAddress(place)
     }
 }
 
@@ -131,8 +163,8 @@ impl Request {
                 reason = Some("a readable descriptor follows a writable one");
             }
         }
-        let status = writable.pop();
-        let place = status.filter(|_| !is_open);
+        let trailer = writable.pop();
+        let place = trailer.filter(|_| !is_open);
         let place =
             place.map(|last| GuestAddress(last.address.0 + u64::from(last.length.max(1)) - 1));
         let malformed = |reason| Malformed {
@@ -146,11 +178,7 @@ impl Request {
         if let Some(reason) = reason {
             return Err(malformed(reason));
         }
-        let Some(Buffer {
-            address: status,
-            length: 1,
-        }) = status
-        else {
+        let (Some(trailer), Some(status)) = (trailer, place) else {
             return Err(malformed("there is no status byte at the end"));
         };
         if readable.is_empty() || readable[0].length != HEADER {
@@ -163,6 +191,9 @@ impl Request {
             .map_err(|_| malformed("the header is outside of the memory"))?;
         let [a, b, c, d, _, _, _, _, sector @ ..] = bytes;
         let operation = Operation::from_type(u32::from_le_bytes([a, b, c, d]));
+        if trailer.length != operation.trailer() {
+            return Err(malformed("there is no status byte of its own at the end"));
+        }
         let data = operation.data(readable, writable).map_err(malformed)?;
         let ranges = match operation {
             Operation::Discard | Operation::WriteZeroes | Operation::SecureErase => {
@@ -178,8 +209,18 @@ impl Request {
             status,
         };
         match operation {
-            Operation::Read | Operation::Write if request.length() % SECTOR != 0 => {
+            Operation::Read | Operation::Write | Operation::Zone(ZoneRequest::Append)
+                if request.length() % SECTOR != 0 =>
+            {
                 Err(malformed("the data is not a number of sectors"))
+            }
+            Operation::Zone(ZoneRequest::Report)
+                if request.length() < (REPORT_HEADER + DESCRIPTOR) as u64 =>
+            {
+                Err(malformed("a report of zones has no place for one"))
+            }
+            Operation::Zone(ZoneRequest::ResetAll) if request.sector != 0 => {
+                Err(malformed("a reset of all zones has a sector"))
             }
             _ => Ok(request),
         }
@@ -196,7 +237,9 @@ impl Operation {
     ) -> Result<Vec<Buffer>, &'static str> {
         match (self, readable.is_empty(), writable.is_empty()) {
             (Self::Read | Self::GetId | Self::GetLifetime, true, false) => Ok(writable),
-            (Self::Write, false, true) => Ok(readable),
+            (Self::Zone(ZoneRequest::Report), true, false) => Ok(writable),
+            (Self::Write | Self::Zone(ZoneRequest::Append), false, true) => Ok(readable),
+            (Self::Zone(ZoneRequest::Act(_) | ZoneRequest::ResetAll), true, true) => Ok(Vec::new()),
             (Self::Flush, true, true) => Ok(Vec::new()),
             (Self::Discard | Self::WriteZeroes | Self::SecureErase, false, true) => Ok(readable),
             (Self::Unknown(_), ..) => Ok(writable),
@@ -205,6 +248,9 @@ impl Operation {
             (Self::Flush, ..) => Err("a flush has data"),
             (Self::GetId, ..) => Err("a question for the serial number has no place for it"),
             (Self::GetLifetime, ..) => Err("a question for the lifetime has no place for it"),
+            (Self::Zone(ZoneRequest::Append), ..) => Err("an append has no data"),
+            (Self::Zone(ZoneRequest::Report), ..) => Err("a report of zones has no place"),
+            (Self::Zone(_), ..) => Err("a request about zones has data"),
             (Self::Discard | Self::WriteZeroes | Self::SecureErase, ..) => {
                 Err("there are no ranges, or a place for some")
             }
@@ -300,6 +346,50 @@ mod tests {
         assert!(
             reason(VIRTIO_BLK_T_FLUSH, &[(16, false), (8, false), (1, true)]).contains("flush")
         );
+    }
+
+    #[test]
+    fn an_append_has_a_place_for_its_sector() {
+        let request = parse(
+            VIRTIO_BLK_T_ZONE_APPEND,
+            &[(16, false), (512, false), (9, true)],
+        )
+        .unwrap();
+        assert_eq!(request.operation, Operation::Zone(ZoneRequest::Append));
+        assert_eq!(request.append_sector(), GuestAddress(0x2000));
+        assert_eq!(request.status, GuestAddress(0x2008));
+        for (chain, word) in [
+            (vec![(16, false), (512, false), (1, true)], "status byte"),
+            (vec![(16, false), (9, true)], "no data"),
+            (vec![(16, false), (100, false), (9, true)], "sectors"),
+        ] {
+            let found = reason(VIRTIO_BLK_T_ZONE_APPEND, &chain);
+            assert!(found.contains(word), "{chain:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn requests_about_zones_have_their_shapes() {
+        let report = [(16, false), (128, true), (1, true)];
+        assert_eq!(
+            parse(VIRTIO_BLK_T_ZONE_REPORT, &report).unwrap().operation,
+            Operation::Zone(ZoneRequest::Report)
+        );
+        let short = [(16, false), (127, true), (1, true)];
+        assert!(reason(VIRTIO_BLK_T_ZONE_REPORT, &short).contains("place for one"));
+        let bare = [(16, false), (1, true)];
+        for (kind, action) in [
+            (VIRTIO_BLK_T_ZONE_OPEN, Action::Open),
+            (VIRTIO_BLK_T_ZONE_CLOSE, Action::Close),
+            (VIRTIO_BLK_T_ZONE_FINISH, Action::Finish),
+            (VIRTIO_BLK_T_ZONE_RESET, Action::Reset),
+        ] {
+            let request = parse(kind, &bare).unwrap();
+            assert_eq!(request.operation, Operation::Zone(ZoneRequest::Act(action)));
+            assert!(reason(kind, &report).contains("has data"));
+        }
+        // The sector of all of these chains is 9.
+        assert!(reason(VIRTIO_BLK_T_ZONE_RESET_ALL, &bare).contains("has a sector"));
     }
 
     #[test]

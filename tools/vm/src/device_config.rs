@@ -85,6 +85,15 @@ impl DeviceConfig {
         self
     }
 
+    /// Makes it a zoned device with these options, such as `sectors=8192` for `--zone-sectors`.
+    /// QEMU's front end for disks does not know zones.
+    pub fn zoned(self, options: &[&str]) -> Self {
+        let test = self.front_end(FrontEnd::Test);
+        options.iter().fold(test, |config, option| {
+            config.argument(&format!("--zone-{option}"))
+        })
+    }
+
     /// The device's command line for a disk with these properties.
     pub(crate) fn command_line(&self, properties: &Map<String, Value>) -> Vec<String> {
         let mut line = self.backing.clone();
@@ -166,6 +175,14 @@ mod tests {
             "--backing ram --size 4096 --num-queues=2 --queue-size=64 --event-idx=off --serial=d \
              --seg-max=1"
         );
+    }
+
+    #[test]
+    fn zones_need_the_front_end_for_tests() {
+        let config = DeviceConfig::ram(1 << 20).zoned(&["sectors=1024", "max-open=3"]);
+        assert_eq!(config.front_end, FrontEnd::Test);
+        let line = config.command_line(&Map::new()).join(" ");
+        assert!(line.ends_with("--zone-sectors=1024 --zone-max-open=3"));
     }
 
     #[test]
