@@ -92,8 +92,9 @@ impl<T: Operations> CompletionBatch<T> {
             batch.end(request);
         }
         if !batch.iob.req_list.head.is_null() {
-            // SAFETY: All requests in the batch were added by `end()`.
-            unsafe { Self::end_batch(&mut batch.iob) };
+            // SAFETY: All requests in the batch were added by `end()`: they are complete, hold nothing
+            // any more, and nothing refers to them.
+            unsafe { bindings::blk_mq_end_request_batch(&mut batch.iob) };
         }
     }
 
@@ -101,39 +102,26 @@ impl<T: Operations> CompletionBatch<T> {
     #[inline]
     pub fn end(&mut self, request: Request<T, Done>) {
         let status = T::status(&request);
-        let Some(request) = Self::keep(request) else {
+        let Some(mut request) = Self::keep(request) else {
             return;
         };
+        let status = request.conclude(status);
         if status != Status::Ok {
             return request.end(status);
         }
         let rq = request.into_raw();
         // SAFETY: The handle owned the request. If this returns `true`, it is in the batch.
         let added = unsafe {
-            ext::ext_blk_mq_add_to_batch(rq.as_ptr(), &mut self.iob, false, Some(Self::end_batch))
+            ext::ext_blk_mq_add_to_batch(
+                rq.as_ptr(),
+                &mut self.iob,
+                false,
+                Some(bindings::blk_mq_end_request_batch),
+            )
         };
         if !added {
             // SAFETY: The request was not taken.
             unsafe { Request::<T, Done>::from_raw(rq) }.end(status);
         }
-    }
-
-    /// # Safety
-    ///
-    /// The batch must hold returned requests of `T` that it owns.
-    unsafe extern "C" fn end_batch(iob: *mut bindings::io_comp_batch) {
-        // SAFETY: By the requirement of this function.
-        let mut rq = unsafe { (*iob).req_list.head };
-        while let Some(ptr) = core::ptr::NonNull::new(rq) {
-            // SAFETY: The request is valid, as it was not ended yet, and owned by the batch.
-            unsafe {
-                rq = (*rq).__bindgen_anon_1.rq_next;
-                let mut request = Request::<T, Done>::from_raw(ptr);
-                request.release();
-                request.into_raw();
-            }
-        }
-        // SAFETY: All requests in the batch are complete, and nothing refers to them any more.
-        unsafe { bindings::blk_mq_end_request_batch(iob) };
     }
 }

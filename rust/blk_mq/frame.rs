@@ -315,6 +315,11 @@ impl<const HEADER: usize, const TRAILER: usize> Frame<HEADER, TRAILER> {
 }
 
 impl<const HEADER: usize, const TRAILER: usize> RequestData for Frame<HEADER, TRAILER> {
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.extras == 0
+    }
+
     /// Releases what the request has beyond the frame's own memory: nothing, as a rule.
     #[inline]
     fn release(&mut self) {
@@ -326,6 +331,10 @@ impl<const HEADER: usize, const TRAILER: usize> RequestData for Frame<HEADER, TR
 
 /// The private data of a request: built once per tag, used by one request after the other.
 pub trait RequestData: Send + Sync {
+    /// Whether there is nothing to release, and nothing in the device's answer but a status: as a
+    /// rule.
+    fn is_plain(&self) -> bool;
+
     /// Releases what the data holds for the current request, which leaves the driver.
     fn release(&mut self);
 }

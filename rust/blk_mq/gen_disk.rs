@@ -6,7 +6,7 @@
 
 use crate::{
     attribute::Attributes, disk::Disk, geometry, limits::Limits, major::Major,
-    operations::Operations, raw_device, tag_set::TagSet,
+    operations::Operations, raw_device, tag_set::TagSet, zones,
 };
 use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
 use kernel::{
@@ -125,6 +125,13 @@ impl DiskBuilder {
         unsafe {
             bindings::set_disk_ro(raw, self.read_only);
             bindings::set_capacity(raw, self.capacity);
+        }
+        if self.limits.zoned.is_some() {
+            disk.revalidate_zones()?;
+        }
+        // SAFETY: As above; `parent` outlives the disk, which holds a reference to it, and the
+        // groups are `'static`.
+        unsafe {
             to_result(bindings::device_add_disk(
                 raw_device(parent),
                 raw,
@@ -145,6 +152,8 @@ impl<T: Operations> Fops<T> {
         owner: (&raw const bindings::__this_module).cast_mut(),
         free_disk: Some(Self::free_disk),
         getgeo: Some(geometry::getgeo::<T>),
+        #[cfg(CONFIG_BLK_DEV_ZONED)]
+        report_zones: Some(zones::report_zones::<T>),
         ..pin_init::zeroed()
     };
 

@@ -55,6 +55,7 @@ mod request;
 mod size;
 mod tag_set;
 mod token;
+mod zones;
 
 pub use attribute::{Access, Attribute, Attributes};
 pub use batch::CompletionBatch;
@@ -75,6 +76,7 @@ pub use ranges::Range;
 pub use request::{Done, Idle, Op, Refusal, Request, Started, State, Status};
 pub use size::Size;
 pub use tag_set::{num_possible_queues, Queues, TagSet};
+pub use zones::{Zone, ZoneCondition, ZoneReport, ZonedLimits};
 
 /// The C side of a device, for functions that the `kernel` crate does not wrap.
 fn raw_device(device: &kernel::device::Device) -> *mut kernel::bindings::device {

@@ -4,6 +4,7 @@
 //!
 //! C header: [`include/linux/blkdev.h`](srctree/include/linux/blkdev.h) (`struct queue_limits`)
 
+use crate::zones::ZonedLimits;
 use bindings_ext as ext;
 use kernel::bindings;
 
@@ -38,6 +39,8 @@ pub struct Limits {
     pub max_secure_erase_sectors: u32,
     /// The device has a volatile write cache, which flushes make durable.
     pub write_cache: bool,
+    /// The disk is written zone by zone.
+    pub zoned: Option<ZonedLimits>,
 }
 
 impl Limits {
@@ -50,6 +53,10 @@ impl Limits {
         let mut features = ext::BLK_FEAT_ROTATIONAL;
         if self.write_cache {
             features |= ext::BLK_FEAT_WRITE_CACHE;
+        }
+        let zoned = self.zoned.unwrap_or_default();
+        if self.zoned.is_some() {
+            features |= ext::BLK_FEAT_ZONED;
         }
         bindings::queue_limits {
             features,
@@ -66,6 +73,11 @@ impl Limits {
             discard_granularity: self.discard_granularity,
             max_write_zeroes_sectors: self.max_write_zeroes_sectors,
             max_secure_erase_sectors: self.max_secure_erase_sectors,
+            chunk_sectors: zoned.zone_sectors,
+            max_open_zones: zoned.max_open_zones,
+            max_active_zones: zoned.max_active_zones,
+            max_hw_zone_append_sectors: zoned.max_append_sectors,
+            zone_write_granularity: zoned.write_granularity,
             ..pin_init::zeroed()
         }
     }

@@ -15,6 +15,7 @@ use crate::{
     raw_device,
     request::{Done, Idle, Refusal, Request, Status},
     tag_set::TagSet,
+    zones::ZoneReport,
 };
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::{
@@ -85,6 +86,23 @@ pub trait Operations: Sized + 'static {
 
     /// The result of a request that the device has returned.
     fn status(request: &Request<Self, Done>) -> Status;
+
+    /// Takes what the device has answered beside the status of a request, which may be none, and
+    /// returns how the request ends. Context as for [`CompletionBatch::end_all`].
+    fn answered(request: &mut Request<Self, Done>, status: Status) -> Status;
+
+    /// Tells of up to `count` zones of a zoned disk, from that of `sector` on. Process context; may
+    /// sleep. C callback: `report_zones`.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if the disk is not zoned; what [`ZoneReport::tell`] has returned.
+    fn report_zones(
+        disk: &Disk<Self>,
+        sector: u64,
+        count: u32,
+        report: &mut ZoneReport<'_>,
+    ) -> Result;
 }
 
 /// The C side of a driver `T`.

@@ -5,6 +5,7 @@
 //! C header: [`include/linux/blk-mq.h`](srctree/include/linux/blk-mq.h)
 
 use crate::{
+    disk::Disk,
     frame::{data_ptr, Frame, RequestData},
     hctx::Hctx,
     operations::Operations,
@@ -65,6 +66,18 @@ pub enum Op {
     },
     /// Forget a range of the disk for good (`REQ_OP_SECURE_ERASE`).
     SecureErase,
+    /// Write to a zone where its write pointer is (`REQ_OP_ZONE_APPEND`).
+    ZoneAppend,
+    /// Open a zone (`REQ_OP_ZONE_OPEN`).
+    ZoneOpen,
+    /// Close a zone (`REQ_OP_ZONE_CLOSE`).
+    ZoneClose,
+    /// Make a zone full (`REQ_OP_ZONE_FINISH`).
+    ZoneFinish,
+    /// Make a zone empty (`REQ_OP_ZONE_RESET`).
+    ZoneReset,
+    /// Make all zones empty (`REQ_OP_ZONE_RESET_ALL`).
+    ZoneResetAll,
     /// A request of the driver's own (`REQ_OP_DRV_IN`), made by [`Disk::execute`](crate::Disk).
     DriverIn,
     /// Another operation (`enum req_op`).
@@ -81,6 +94,12 @@ impl Op {
                 unmap: flags & ext::REQ_NOUNMAP == 0,
             },
             bindings::req_op_REQ_OP_SECURE_ERASE => Self::SecureErase,
+            bindings::req_op_REQ_OP_ZONE_APPEND => Self::ZoneAppend,
+            bindings::req_op_REQ_OP_ZONE_OPEN => Self::ZoneOpen,
+            bindings::req_op_REQ_OP_ZONE_CLOSE => Self::ZoneClose,
+            bindings::req_op_REQ_OP_ZONE_FINISH => Self::ZoneFinish,
+            bindings::req_op_REQ_OP_ZONE_RESET => Self::ZoneReset,
+            bindings::req_op_REQ_OP_ZONE_RESET_ALL => Self::ZoneResetAll,
             bindings::req_op_REQ_OP_DRV_IN => Self::DriverIn,
             op => Self::Other(op as u8),
         }
@@ -100,6 +119,10 @@ pub enum Status {
     /// A resource ran out, of the system or the ring: the block layer tries again when the queue is
     /// started, or after a while (`BLK_STS_RESOURCE`).
     Resource = ext::BLK_STS_RESOURCE,
+    /// More zones would be open than the device can have (`BLK_STS_ZONE_OPEN_RESOURCE`).
+    ZoneOpenResource = ext::BLK_STS_ZONE_OPEN_RESOURCE,
+    /// More zones would be active than the device can have (`BLK_STS_ZONE_ACTIVE_RESOURCE`).
+    ZoneActiveResource = ext::BLK_STS_ZONE_ACTIVE_RESOURCE,
 }
 
 impl Status {
@@ -220,8 +243,18 @@ impl<T: Operations, S: State> Request<T, S> {
         match self.op() {
             Op::Read | Op::Write | Op::Flush | Op::DriverIn => true,
             Op::Discard | Op::WriteZeroes { .. } | Op::SecureErase => true,
+            Op::ZoneOpen | Op::ZoneFinish | Op::ZoneReset | Op::ZoneResetAll => true,
+            // Data would be there twice; a zone that was closed may have become empty.
+            Op::ZoneAppend | Op::ZoneClose => false,
             Op::Other(_) => false,
         }
+    }
+
+    /// The disk that the request is for.
+    pub fn disk(&self) -> &Disk<T> {
+        // SAFETY: `ptr` is valid by the type invariant, and so are its queue and the disk of that: it
+        // is freed when no request is left.
+        unsafe { Disk::from_raw((*(*self.as_raw()).q).disk) }
     }
 
     /// The hardware queue that the request is on.
@@ -386,9 +419,33 @@ impl<T: Operations> Request<T, Done> {
     /// Ends the request. C function: `blk_mq_end_request()`.
     #[inline]
     pub fn end(mut self, status: Status) {
-        self.release();
+        let status = self.conclude(status);
         self.end_raw(status);
         self.into_raw();
+    }
+
+    /// Takes what the answer has beside its status, releases what the request holds, and returns
+    /// how it ends.
+    #[inline]
+    pub(crate) fn conclude(&mut self, status: Status) -> Status {
+        if self.data().is_plain() {
+            return status;
+        }
+        self.conclude_extras(status)
+    }
+
+    #[cold]
+    fn conclude_extras(&mut self, status: Status) -> Status {
+        let status = T::answered(self, status);
+        self.release();
+        status
+    }
+
+    /// Tells where the data of an append went, as a sector of 512 bytes.
+    pub fn set_appended(&mut self, sector: u64) {
+        // SAFETY: `ptr` is valid by the type invariant. The block layer reads the sector of an
+        // append when that ends.
+        unsafe { (*self.as_raw()).__sector = sector };
     }
 }
 
