@@ -3,8 +3,9 @@
 //! What the block layer asks for, as the device is told.
 //!
 //! Reads, writes and flushes are a header, data and a status. What discards, zeroes or erases has
-//! ranges of the disk for data, which the device reads. The driver's own requests have a header
-//! already.
+//! ranges of the disk for data, which the device reads. What is about zones has neither, but for
+//! appends, which are writes that the device answers with a place. The driver's own requests have a
+//! header already.
 
 use crate::{
     device::BlockDriver,
@@ -42,6 +43,9 @@ fn start_uncommon(
     request: Request<BlockDriver, Idle>,
     op: Op,
 ) -> Result<Token, Unfit> {
+    if let Some(kind) = about_zones(op) {
+        return start_about_zones(order, request, kind);
+    }
     let (kind, flags) = match op {
         Op::Discard => (Kind::Discard, 0),
         Op::WriteZeroes { unmap: true } => (Kind::WriteZeroes, UNMAP),
@@ -61,4 +65,34 @@ fn start_uncommon(
             request::encode_range(range.sector, range.sectors, flags)
         })
         .map_err(|request| (request, Status::Resource))
+}
+
+/// What the device is asked about zones.
+fn about_zones(op: Op) -> Option<Kind> {
+    Some(match op {
+        Op::ZoneAppend => Kind::ZoneAppend,
+        Op::ZoneOpen => Kind::ZoneOpen,
+        Op::ZoneClose => Kind::ZoneClose,
+        Op::ZoneFinish => Kind::ZoneFinish,
+        Op::ZoneReset => Kind::ZoneReset,
+        Op::ZoneResetAll => Kind::ZoneResetAll,
+        _ => return None,
+    })
+}
+
+fn start_about_zones(
+    order: Order,
+    request: Request<BlockDriver, Idle>,
+    kind: Kind,
+) -> Result<Token, Unfit> {
+    let sector = match kind {
+        Kind::ZoneResetAll => 0,
+        _ => request.sector(),
+    };
+    let header = request::encode(order, kind, request.ioprio(), sector);
+    let started = match kind {
+        Kind::ZoneAppend => request.start_with_trailer(header),
+        _ => request.start(header),
+    };
+    started.map_err(|request| (request, Status::Resource))
 }

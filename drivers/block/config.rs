@@ -7,6 +7,7 @@ use crate::{
     limits::{self, Topology},
     ranges::{self, Fields},
     request::Order,
+    zones,
     values::CacheMode,
 };
 use bindings_ext::virtio_blk_config as C;
@@ -45,6 +46,8 @@ virtio::feature_table! {
         WRITE_ZEROES = bindings_ext::VIRTIO_BLK_F_WRITE_ZEROES, legacy;
         /// The device can forget ranges of the disk for good.
         SECURE_ERASE = bindings_ext::VIRTIO_BLK_F_SECURE_ERASE, legacy;
+        /// The device may have zones.
+        ZONED = bindings_ext::VIRTIO_BLK_F_ZONED, modern;
         /// The device tells how worn it is (`VIRTIO_BLK_F_LIFETIME`, which the kernel's header does
         /// not have).
         LIFETIME = 15, modern;
@@ -91,6 +94,17 @@ const SECURE_ERASE_SECTOR_ALIGNMENT: Gated<u32, Features> = Gated::at(
 /// The largest capacity in sectors of 512 bytes, `BLK_DEV_MAX_SECTORS`: as many bytes as an offset
 /// in a file can count.
 const MAX_SECTORS: u64 = i64::MAX as u64 >> 9;
+const ZONE_SECTORS: Gated<u32, Features> =
+    Gated::at(offset_of!(C, zoned.zone_sectors), Features::ZONED);
+const MAX_OPEN_ZONES: Gated<u32, Features> =
+    Gated::at(offset_of!(C, zoned.max_open_zones), Features::ZONED);
+const MAX_ACTIVE_ZONES: Gated<u32, Features> =
+    Gated::at(offset_of!(C, zoned.max_active_zones), Features::ZONED);
+const MAX_APPEND_SECTORS: Gated<u32, Features> =
+    Gated::at(offset_of!(C, zoned.max_append_sectors), Features::ZONED);
+const WRITE_GRANULARITY: Gated<u32, Features> =
+    Gated::at(offset_of!(C, zoned.write_granularity), Features::ZONED);
+const MODEL: Gated<u8, Features> = Gated::at(offset_of!(C, zoned.model), Features::ZONED);
 
 /// The capacity in sectors of 512 bytes.
 ///
@@ -159,6 +173,21 @@ pub(crate) fn ranges(device: &Device) -> Result<ranges::Config> {
             &SECURE_ERASE_SECTOR_ALIGNMENT,
         )?,
     })
+}
+
+/// The fields about zones, if the device has them.
+pub(crate) fn zones(device: &Device) -> Result<Option<zones::Config>> {
+    let Some(model) = device.read_gated(&MODEL)? else {
+        return Ok(None);
+    };
+    Ok(Some(zones::Config {
+        model,
+        zone_sectors: device.read_gated(&ZONE_SECTORS)?.unwrap_or(0),
+        max_open_zones: device.read_gated(&MAX_OPEN_ZONES)?.unwrap_or(0),
+        max_active_zones: device.read_gated(&MAX_ACTIVE_ZONES)?.unwrap_or(0),
+        max_append_sectors: device.read_gated(&MAX_APPEND_SECTORS)?.unwrap_or(0),
+        write_granularity: device.read_gated(&WRITE_GRANULARITY)?.unwrap_or(0),
+    }))
 }
 
 /// The geometry, if the device has one.

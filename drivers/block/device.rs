@@ -17,10 +17,10 @@ use crate::{
     restart::{self, Service},
     settings::Settings,
     suppress::Suppress,
-    sysfs,
+    sysfs, zone_report, zoned, zones,
     values::CacheMode,
 };
-use blk_mq::{DiskBuilder, GenDisk, Geometry, Major, Polled, Queues, TagSet};
+use blk_mq::{DiskBuilder, GenDisk, Geometry, Major, Polled, Queues, TagSet, ZonedLimits};
 use kernel::{
     debugfs::Dir,
     device,
@@ -73,6 +73,7 @@ pub(crate) struct BlockDevice {
     ring_size: u32,
     depth: u32,
     geometry: Option<Geometry>,
+    zones: Option<zones::Limits>,
     indirect: Atomic<u32>,
     lock: Arc<DeviceLock>,
     #[pin]
@@ -193,6 +194,11 @@ impl BlockDevice {
         writeln!(f, "method_in_use {}", method.name())
     }
 
+    /// What the zones can do, if the disk has any.
+    pub(crate) fn zones(&self) -> Option<&zones::Limits> {
+        self.zones.as_ref()
+    }
+
     fn is_broken(&self) -> bool {
         self.queues.iter().any(|queue| queue.is_broken())
     }
@@ -215,12 +221,18 @@ macro_rules! impl_display {
     )*};
 }
 
-impl_display!(limits::Error, ranges::Warning, DiskName, Suppress);
+impl_display!(limits::Error, zones::Error, zone_report::Error, ranges::Warning, DiskName, Suppress);
 
 impl AsRef<device::Device> for BlockDevice {
     fn as_ref(&self) -> &device::Device {
         (*self.device).as_ref()
     }
+}
+
+/// Says why a device cannot be used.
+fn refusal(device: &Device, err: impl Display) -> Error {
+    dev_err!(device.as_ref(), "{err}\n");
+    EINVAL
 }
 
 impl Driver for BlockDriver {
@@ -232,10 +244,7 @@ impl Driver for BlockDriver {
 
     fn probe(probe: &Probe<'_, Self>, shared: &Shared) -> Result<Arc<BlockDevice>> {
         let device = probe.device();
-        let refuse = |err: limits::Error| {
-            dev_err!(device.as_ref(), "{err}\n");
-            EINVAL
-        };
+        let refuse = |err: limits::Error| refusal(device, err);
 
         let num_queues = config::num_queues(device)?;
         let max =
@@ -256,16 +265,23 @@ impl Driver for BlockDriver {
             max_block_size: blk_mq::Limits::MAX_BLOCK_SIZE,
         };
         let limits = Limits::new(&config::limits(device)?, ring, machine).map_err(refuse)?;
-        let ranges = Ranges::new(&config::ranges(device)?, &limits, |warning| {
+        let zones = zoned::limits(config::zones(device)?, limits.logical_block_size)
+            .map_err(|err| refusal(device, err))?;
+        let mut ranges = Ranges::new(&config::ranges(device)?, &limits, |warning| {
             dev_warn!(device.as_ref(), "{warning}\n");
         });
         let sectors = config::capacity(device)?;
         let geometry = config::geometry(device)?;
+        if zones.is_some() && ranges.max_discard_sectors > 0 {
+            dev_warn!(device.as_ref(), "discards are not used: zones are reset instead\n");
+            ranges.max_discard_sectors = 0;
+        }
         let builder = DiskBuilder::new(blk_mq::Limits {
             logical_block_size: limits.logical_block_size,
-            physical_block_size: limits.physical_block_size,
+            physical_block_size: zones
+                .map_or(limits.physical_block_size, |zones| zones.write_granularity),
             alignment_offset: limits.alignment_offset,
-            io_min: limits.io_min,
+            io_min: zones.map_or(limits.io_min, |zones| zones.write_granularity),
             io_opt: limits.io_opt,
             max_segments: limits.max_segments,
             max_segment_size: limits.max_segment_size,
@@ -275,6 +291,13 @@ impl Driver for BlockDriver {
             max_write_zeroes_sectors: ranges.max_write_zeroes_sectors,
             max_secure_erase_sectors: ranges.max_secure_erase_sectors,
             write_cache: config::cache_mode(device)? == CacheMode::WriteBack,
+            zoned: zones.map(|zones| ZonedLimits {
+                zone_sectors: zones.zone_sectors,
+                max_open_zones: zones.max_open_zones,
+                max_active_zones: zones.max_active_zones,
+                max_append_sectors: zones.max_append_sectors,
+                write_granularity: zones.write_granularity,
+            }),
         });
 
         let depth = limits::queue_depth(params::QUEUE_DEPTH.get().0, ring);
@@ -300,6 +323,7 @@ impl Driver for BlockDriver {
                 ring_size: ring.size,
                 depth,
                 geometry,
+                zones,
                 indirect: Atomic::new(indirect as u32),
                 lock,
                 cache <- Cache::new(),

@@ -7,10 +7,11 @@ use crate::{
     device::{BlockDevice, BlockDriver},
     queue::{self, Queue},
     request::{self, Kind, Outcome},
+    zone_report, zoned,
 };
 use blk_mq::{
-    CompletionBatch, Disk, Done, Expired, Frame, Geometry, Hctx, Idle, Operations, Polled, Refusal,
-    Request, RequestList, Status,
+    CompletionBatch, Disk, Done, Expired, Frame, Geometry, Hctx, Idle, Op, Operations, Polled, Refusal,
+    Request, RequestList, Status, ZoneReport,
 };
 use kernel::{device, prelude::*, sync::Arc};
 
@@ -25,6 +26,15 @@ const _: () = {
     assert!(Kind::Discard as u32 == bindings_ext::VIRTIO_BLK_T_DISCARD);
     assert!(Kind::WriteZeroes as u32 == bindings_ext::VIRTIO_BLK_T_WRITE_ZEROES);
     assert!(Kind::SecureErase as u32 == bindings_ext::VIRTIO_BLK_T_SECURE_ERASE);
+    assert!(Kind::ZoneAppend as u32 == bindings_ext::VIRTIO_BLK_T_ZONE_APPEND);
+    assert!(Kind::ZoneReport as u32 == bindings_ext::VIRTIO_BLK_T_ZONE_REPORT);
+    assert!(Kind::ZoneOpen as u32 == bindings_ext::VIRTIO_BLK_T_ZONE_OPEN);
+    assert!(Kind::ZoneClose as u32 == bindings_ext::VIRTIO_BLK_T_ZONE_CLOSE);
+    assert!(Kind::ZoneFinish as u32 == bindings_ext::VIRTIO_BLK_T_ZONE_FINISH);
+    assert!(Kind::ZoneReset as u32 == bindings_ext::VIRTIO_BLK_T_ZONE_RESET);
+    assert!(Kind::ZoneResetAll as u32 == bindings_ext::VIRTIO_BLK_T_ZONE_RESET_ALL);
+    assert!(zone_report::HEAD == size_of::<bindings_ext::virtio_blk_zone_report>());
+    assert!(zone_report::DESCRIPTOR == size_of::<bindings_ext::virtio_blk_zone_descriptor>());
     assert!(request::RANGE == size_of::<bindings_ext::virtio_blk_discard_write_zeroes>());
     assert!(request::RANGE == blk_mq::RANGE);
     assert!(request::UNMAP == bindings_ext::VIRTIO_BLK_WRITE_ZEROES_FLAG_UNMAP);
@@ -82,7 +92,31 @@ impl Operations for BlockDriver {
         match request::decode(request.status()) {
             Outcome::Ok => Status::Ok,
             Outcome::Unsupported => Status::NotSupported,
+            Outcome::ZoneOpenResource => Status::ZoneOpenResource,
+            Outcome::ZoneActiveResource => Status::ZoneActiveResource,
             Outcome::Failed => Status::IoError,
         }
+    }
+
+    fn answered(request: &mut Request<Self, Done>, status: Status) -> Status {
+        if status != Status::Ok || request.op() != Op::ZoneAppend {
+            return status;
+        }
+        let appended = request::decode_appended(request.trailer());
+        let zones = request.disk().device().zones();
+        if !zones.is_some_and(|zones| zones.can_append(request.sector(), appended)) {
+            return Status::IoError;
+        }
+        request.set_appended(appended);
+        Status::Ok
+    }
+
+    fn report_zones(
+        disk: &Disk<Self>,
+        sector: u64,
+        count: u32,
+        report: &mut ZoneReport<'_>,
+    ) -> Result {
+        zoned::report(disk, sector, count, report)
     }
 }

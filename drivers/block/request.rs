@@ -8,8 +8,9 @@
 /// The length of the header, `struct virtio_blk_outhdr`.
 pub const HEADER: usize = 16;
 
-/// The length of the trailer: the status byte.
-pub const TRAILER: usize = 1;
+/// The length of the longest trailer: that of an append, the sector at which its data went, and the
+/// status byte. All others have the status alone.
+pub const TRAILER: usize = 9;
 
 /// The length of a range, `struct virtio_blk_discard_write_zeroes`.
 pub const RANGE: usize = 16;
@@ -38,6 +39,20 @@ pub enum Kind {
     WriteZeroes = 13,
     /// Forget ranges for good.
     SecureErase = 14,
+    /// Write to a zone where its write pointer is, and tell where that was.
+    ZoneAppend = 15,
+    /// Tell what zones there are.
+    ZoneReport = 16,
+    /// Open a zone.
+    ZoneOpen = 18,
+    /// Close a zone.
+    ZoneClose = 20,
+    /// Make a zone full.
+    ZoneFinish = 22,
+    /// Make a zone empty.
+    ZoneReset = 24,
+    /// Make all zones empty.
+    ZoneResetAll = 26,
 }
 
 /// The byte order of the device's fields.
@@ -86,7 +101,12 @@ pub enum Outcome {
     Ok,
     /// `VIRTIO_BLK_S_UNSUPP`.
     Unsupported,
-    /// `VIRTIO_BLK_S_IOERR`, or anything that no device may write: the byte is preset to such a
+    /// `VIRTIO_BLK_S_ZONE_OPEN_RESOURCE`.
+    ZoneOpenResource,
+    /// `VIRTIO_BLK_S_ZONE_ACTIVE_RESOURCE`.
+    ZoneActiveResource,
+    /// `VIRTIO_BLK_S_IOERR`, `VIRTIO_BLK_S_ZONE_INVALID_CMD` or `VIRTIO_BLK_S_ZONE_UNALIGNED_WP`, or
+    /// anything that no device may write: the byte is preset to such a
     /// value, so a device that returns a request without a status fails it.
     Failed,
 }
@@ -97,6 +117,15 @@ pub const fn decode(status: u8) -> Outcome {
     match status {
         0 => Outcome::Ok,
         2 => Outcome::Unsupported,
+        5 => Outcome::ZoneOpenResource,
+        6 => Outcome::ZoneActiveResource,
         _ => Outcome::Failed,
     }
+}
+
+/// Where the data of an append went, as a sector, out of its trailer. Only modern devices have
+/// zones, so it is in little-endian order.
+pub fn decode_appended(trailer: [u8; TRAILER]) -> u64 {
+    let [sector @ .., _status] = trailer;
+    u64::from_le_bytes(sector)
 }

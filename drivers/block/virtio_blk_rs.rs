@@ -11,6 +11,8 @@
 //! | `capacity`, `cache` | what is logged of its size; its cache mode |
 //! | `config` | its feature bits and the fields of its configuration space |
 //! | `limits`, `ranges` | what the disk can do, out of those fields (pure) |
+//! | `zones`, `zone_report` | what zoned disks can do, and what they report (pure) |
+//! | `zoned` | asking for zones |
 //! | `operations` | what the block layer calls |
 //! | `queue` | a queue: submission and completion |
 //! | `lock` | its lock, and the scope of that |
@@ -40,6 +42,8 @@ mod named;
 pub mod ranges;
 pub mod request;
 pub mod suppress;
+pub mod zone_report;
+pub mod zones;
 
 mod cache;
 mod capacity;
@@ -61,6 +65,7 @@ mod settings;
 mod stats;
 mod sysfs;
 mod values;
+mod zoned;
 
 use device::{BlockDriver, Shared};
 use kernel::prelude::*;

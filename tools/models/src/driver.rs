@@ -22,3 +22,7 @@ pub mod ranges;
 pub mod request;
 #[path = "../../../drivers/block/suppress.rs"]
 pub mod suppress;
+#[path = "../../../drivers/block/zone_report.rs"]
+pub mod zone_report;
+#[path = "../../../drivers/block/zones.rs"]
+pub mod zones;

@@ -3,7 +3,7 @@
 //! The request header, ranges and status byte, byte for byte as the specification has them.
 
 use models::driver::request::{
-    decode, encode, encode_range, Kind, Order, Outcome, HEADER, RANGE, TRAILER, UNMAP,
+    decode, decode_appended, encode, encode_range, Kind, Order, Outcome, HEADER, RANGE, TRAILER, UNMAP,
 };
 use proptest::prelude::*;
 
@@ -29,6 +29,13 @@ fn kinds_have_the_numbers_of_the_specification() {
         (Kind::Discard, 11),
         (Kind::WriteZeroes, 13),
         (Kind::SecureErase, 14),
+        (Kind::ZoneAppend, 15),
+        (Kind::ZoneReport, 16),
+        (Kind::ZoneOpen, 18),
+        (Kind::ZoneClose, 20),
+        (Kind::ZoneFinish, 22),
+        (Kind::ZoneReset, 24),
+        (Kind::ZoneResetAll, 26),
     ] {
         let header = encode(Order::Little, kind, 0, 0);
         assert_eq!(header[..4], u32::to_le_bytes(number), "{kind:?}");
@@ -38,7 +45,7 @@ fn kinds_have_the_numbers_of_the_specification() {
 
 #[test]
 fn lengths_are_those_of_the_specification() {
-    assert_eq!((HEADER, TRAILER, RANGE), (16, 1, 16));
+    assert_eq!((HEADER, TRAILER, RANGE), (16, 9, 16));
 }
 
 #[test]
@@ -55,11 +62,19 @@ fn a_range_is_known() {
 }
 
 #[test]
+fn an_append_is_told_its_sector() {
+    let trailer = [8, 7, 6, 5, 4, 3, 2, 1, 0];
+    assert_eq!(decode_appended(trailer), 0x0102_0304_0506_0708);
+}
+
+#[test]
 fn only_zero_is_success() {
     for status in 0..=u8::MAX {
         let expected = match status {
             0 => Outcome::Ok,
             2 => Outcome::Unsupported,
+            5 => Outcome::ZoneOpenResource,
+            6 => Outcome::ZoneActiveResource,
             _ => Outcome::Failed,
         };
         assert_eq!(decode(status), expected, "{status}");
