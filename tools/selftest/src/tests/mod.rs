@@ -28,6 +28,7 @@ mod ring;
 mod suppression;
 mod top;
 mod wakeups;
+mod zoned;
 
 use crate::suite::Group;
 
@@ -45,6 +46,7 @@ pub fn all() -> Vec<Group> {
         kicks::groups(),
         suppression::groups(),
         wakeups::groups(),
+        zoned::groups(),
         filesystem::groups(),
         comparison::groups(),
         cache_mode::groups(),
