@@ -203,7 +203,8 @@ impl BlockDevice {
         self.queues.iter().any(|queue| queue.is_broken())
     }
 
-    fn close_queues(&self) {
+    /// Takes all queues out of service for good. Process context; may sleep.
+    pub(crate) fn close_queues(&self) {
         for queue in &self.queues {
             queue::close(queue);
         }
@@ -370,18 +371,9 @@ impl Driver for BlockDriver {
     fn remove(_device: &Device, data: Arc<BlockDevice>) {
         let disk = data.disk.lock().take();
         if let Some(disk) = &disk {
-            match disk.service {
-                // The device will not return what it has: so it is reset before the disk is
-                // removed, which would wait for that.
-                Service::On if data.is_broken() => {
-                    disk.disk.mark_dead();
-                    disk.disk.quiesce();
-                    data.close_queues();
-                    disk.disk.unquiesce();
-                }
-                Service::On => {}
-                // Nobody else will have the requests go on that wait.
-                Service::Off => data.give_up(disk),
+            let serves = disk.service == Service::On && !data.is_broken();
+            if !serves || !data.drains(disk) {
+                data.give_up(disk);
             }
         }
         drop(disk);

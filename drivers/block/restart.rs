@@ -187,9 +187,29 @@ impl BlockDevice {
         Ok(())
     }
 
-    /// Lets what waits for a device without virtqueues go on, and fail.
+    /// Whether the requests in flight end in time, on a disk that is about to be removed. Process
+    /// context.
+    pub(crate) fn drains(&self, disk: &Disk) -> bool {
+        let all_ended = without_io(|| disk.disk.pause(DRAIN_MS));
+        disk.disk.resume();
+        if !all_ended {
+            dev_warn!(
+                self.as_ref(),
+                "requests had not ended after {DRAIN_MS} ms; the device is reset, and they fail\n"
+            );
+        }
+        all_ended
+    }
+
+    /// Lets everything that waits for the device fail: the disk is marked dead, so that nothing new
+    /// comes, and the device is reset, so that it owns nothing any more. Process context.
     pub(crate) fn give_up(&self, disk: &Disk) {
         disk.disk.mark_dead();
-        disk.disk.resume();
+        disk.disk.quiesce();
+        self.close_queues();
+        disk.disk.unquiesce();
+        if disk.service == Service::Off {
+            disk.disk.resume();
+        }
     }
 }
