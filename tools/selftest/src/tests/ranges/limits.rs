@@ -4,7 +4,7 @@
 //! something that works of others.
 
 use super::{disk, expect_cleared, fill, MIB};
-use crate::guest::{expect, log_of, number, secs};
+use crate::guest::{expect, log_of, number, secs, wait_until};
 use crate::lab::Lab;
 use crate::suite::Group;
 use crate::tests::device::expect_good;
@@ -116,6 +116,9 @@ fn odd(vm: &Vm, index: usize) -> Result<()> {
     );
     let log = log_of(vm, || {
         vm.plug(odd)?;
+        wait_until("the disk is found", secs(60), || {
+            Ok(vm.virtio_device(&id).is_ok())
+        })?;
         vm.block_device(&id).map(drop)
     })?;
     let name = vm.block_device(&id)?;
