@@ -2,7 +2,7 @@
 
 //! The messages between the host and the guest's agent.
 //!
-//! Both sides talk over a virtio-serial port, one JSON object a line. The agent speaks first with a
+//! Both sides talk over a serial port, one JSON object a line. The agent speaks first with a
 //! [`Hello`]; after that the host sends [`Request`]s and the agent answers each with one [`Reply`]
 //! that has the same `id`. Several requests may run at the same time, so replies come in the order
 //! in which the work ends.
@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 /// Name of the virtio-serial port.
 pub const PORT: &str = "org.virtio_blk_rs.agent";
+
+/// Variable in the agent's environment that names a serial port to use instead, such as
+/// `/dev/ttyS1`. A virtio-serial port is silent after the machine has slept.
+pub const PORT_VARIABLE: &str = "VBR_AGENT_PORT";
 
 /// Where the guest sees the directory that it shares with the host, read and write.
 pub const JOB_DIR: &str = "/mnt";

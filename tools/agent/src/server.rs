@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Serves the host's requests on the virtio-serial port, each in a thread of its own.
+//! Serves the host's requests on a serial port, each in a thread of its own.
 
 use crate::{init, script};
-use agent::{Hello, Request, Work, PORT};
-use anyhow::{bail, Context, Result};
+use agent::{Hello, Request, Work, PORT, PORT_VARIABLE};
+use anyhow::{bail, ensure, Context, Result};
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,8 +42,29 @@ pub fn serve() -> Result<()> {
     Ok(())
 }
 
-/// Without udev the port has no name in /dev, so look it up in sysfs.
+/// The port that the host has named, or else that of virtio-serial.
 fn find_port() -> Result<PathBuf> {
+    match std::env::var_os(PORT_VARIABLE) {
+        Some(name) => {
+            let port = PathBuf::from(name);
+            make_transparent(&port)?;
+            Ok(port)
+        }
+        None => find_virtio_port(),
+    }
+}
+
+/// Keeps the terminal driver from interpreting what passes.
+fn make_transparent(port: &Path) -> Result<()> {
+    let mut stty = Command::new("stty");
+    stty.args(["raw", "-echo", "-F"]).arg(port);
+    let status = stty.status().context("cannot start stty")?;
+    ensure!(status.success(), "stty ended with {status}");
+    Ok(())
+}
+
+/// Without udev the port has no name in /dev, so look it up in sysfs.
+fn find_virtio_port() -> Result<PathBuf> {
     // The port is announced by a control message, which may come after init has started.
     for _ in 0..500 {
         for entry in fs::read_dir("/sys/class/virtio-ports")

@@ -150,6 +150,10 @@ fn read_all(mut reader: BufReader<UnixStream>, hello: &Sender<Hello>, waiting: &
             // The caller may have given up waiting.
             let _ = sender.map(|sender| sender.send(reply));
         } else if let Ok(message) = serde_json::from_str::<Hello>(&line) {
+            // After a reboot nothing is left of the scripts that ran before.
+            if let Some(waiting) = lock(waiting).as_mut() {
+                waiting.clear();
+            }
             let _ = hello.send(message);
         }
         line.clear();

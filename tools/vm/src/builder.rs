@@ -6,6 +6,7 @@ use crate::accel::{self, Accel};
 use crate::disk::{Disk, Transport};
 use crate::environment::Environment;
 use crate::machine::Vm;
+use crate::root::Root;
 use anyhow::{bail, Context, Result};
 use regex::Regex;
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ pub struct VmBuilder {
     pub(crate) accel: Accel,
     pub(crate) disks: Vec<Disk>,
     pub(crate) microvm: bool,
+    pub(crate) q35: bool,
+    pub(crate) root: Root,
+    pub(crate) reboots: bool,
     pub(crate) kernel_arguments: Vec<String>,
     pub(crate) qemu_arguments: Vec<String>,
     pub(crate) boot_timeout: Duration,
@@ -34,6 +38,9 @@ impl Default for VmBuilder {
             accel: Accel::Auto,
             disks: Vec::new(),
             microvm: false,
+            q35: false,
+            root: Root::default(),
+            reboots: false,
             kernel_arguments: Vec::new(),
             qemu_arguments: Vec::new(),
             boot_timeout: Duration::from_secs(120),
@@ -62,9 +69,10 @@ impl VmBuilder {
         self
     }
 
-    /// Adds a disk. A disk on virtio-mmio makes the machine a microvm.
+    /// Adds a disk. A disk on virtio-mmio makes the machine a microvm, one on PCI Express a q35.
     pub fn disk(mut self, disk: Disk) -> Self {
         self.microvm |= disk.transport == Transport::Mmio;
+        self.q35 |= disk.transport == Transport::PciExpress;
         self.disks.push(disk);
         self
     }
@@ -72,6 +80,24 @@ impl VmBuilder {
     /// A microvm instead of a PC, even without a disk on virtio-mmio.
     pub fn microvm(mut self) -> Self {
         self.microvm = true;
+        self
+    }
+
+    /// A q35 instead of a PC, even without a disk on PCI Express: a machine that may have an IOMMU.
+    pub fn q35(mut self) -> Self {
+        self.q35 = true;
+        self
+    }
+
+    /// Where the root file system is.
+    pub fn root(mut self, root: Root) -> Self {
+        self.root = root;
+        self
+    }
+
+    /// Lets the guest reboot, which ends it otherwise. See [`Vm::wait_for_boot`].
+    pub fn reboots(mut self) -> Self {
+        self.reboots = true;
         self
     }
 
@@ -124,6 +150,12 @@ impl VmBuilder {
             bail!(
                 "A guest with {} vCPUs is not possible. Choose 1 to 64.",
                 self.vcpus
+            );
+        }
+        if self.microvm && (self.q35 || self.root == Root::Disk) {
+            bail!(
+                "A guest with disks on virtio-mmio cannot be a q35 or boot from a disk. Use two \
+                 guests."
             );
         }
         if !(256..=16384).contains(&self.memory_mib) {

@@ -7,6 +7,7 @@ use crate::builder::VmBuilder;
 use crate::devices::Devices;
 use crate::disk::Disk;
 use crate::environment::Environment;
+use crate::root::Root;
 use crate::tsc;
 use anyhow::{Context, Result};
 use command_fds::{CommandFdExt, FdMapping};
@@ -21,6 +22,9 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// Tag of the root file system's share.
 const ROOT_TAG: &str = "root";
 
+/// How often QEMU looks whether a device that died is there again.
+const RECONNECT_MS: u32 = 100;
+
 /// First number of the descriptors that QEMU inherits.
 const FIRST_FD: i32 = 10;
 
@@ -31,17 +35,15 @@ impl VmBuilder {
         environment: &Environment,
         chosen: &Chosen,
         console: &Path,
+        initramfs: Option<&Path>,
         sockets: Sockets,
         devices: &Devices,
     ) -> Result<CommandLine> {
         let mut line = CommandLine::default();
-        line.add([
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-            "-no-reboot",
-        ]);
+        line.add(["-nodefaults", "-no-user-config", "-display", "none"]);
+        if !self.reboots {
+            line.add(["-no-reboot"]);
+        }
         line.add(chosen.arguments());
         line.add([
             "-smp",
@@ -59,6 +61,9 @@ impl VmBuilder {
             ),
         ]);
         line.add(["-kernel", path(&environment.vmlinuz)?]);
+        if let Some(initramfs) = initramfs {
+            line.add(["-initrd", path(initramfs)?]);
+        }
         line.add(["-append", &self.kernel_command_line(chosen)]);
         line.add([
             "-chardev",
@@ -69,10 +74,11 @@ impl VmBuilder {
         let fd = line.inherit(sockets.monitor);
         line.add(["-chardev", &format!("socket,id=monitor,fd={fd}")]);
         line.add(["-qmp", "chardev:monitor"]);
-        for (tag, socket, slot) in [
-            (ROOT_TAG, sockets.root, 2),
-            (agent::JOB_TAG, sockets.job, 3),
-        ] {
+        for (socket, (tag, slot)) in sockets
+            .shares
+            .into_iter()
+            .zip([(ROOT_TAG, 2), (agent::JOB_TAG, 3)])
+        {
             let fd = line.inherit(socket);
             line.add(["-chardev", &format!("socket,id={tag},fd={fd}")]);
             line.add([
@@ -82,11 +88,22 @@ impl VmBuilder {
         }
         let fd = line.inherit(sockets.agent);
         line.add(["-chardev", &format!("socket,id=agent,fd={fd}")]);
-        line.add(["-device", "virtio-serial-pci,addr=0x4"]);
-        line.add([
-            "-device",
-            &format!("virtserialport,chardev=agent,name={}", agent::PORT),
-        ]);
+        if self.root == Root::Memory {
+            line.add(["-device", "isa-serial,chardev=agent,index=1"]);
+        } else {
+            line.add(["-device", "virtio-serial-pci,addr=0x4"]);
+            line.add([
+                "-device",
+                &format!("virtserialport,chardev=agent,name={}", agent::PORT),
+            ]);
+        }
+        if self.q35 {
+            // The ports themselves tell of what is behind them, as those of real machines do.
+            line.add([
+                "-global",
+                "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
+            ]);
+        }
         self.add_disks(&mut line, devices)?;
         line.arguments.extend(self.qemu_arguments.iter().cloned());
         Ok(line)
@@ -97,6 +114,8 @@ impl VmBuilder {
             // PCI carries our own devices, so that virtio-mmio is left to the disks. Interrupts
             // through the second I/O APIC do not reach this kernel.
             "microvm,ioapic2=off,acpi=on,pcie=on,rtc=on,isa-serial=on,memory-backend=memory"
+        } else if self.q35 {
+            "q35,memory-backend=memory"
         } else {
             "pc,memory-backend=memory"
         }
@@ -115,11 +134,19 @@ impl VmBuilder {
                 arguments += &format!(" tsc_early_khz={}", tsc::frequency_khz());
             }
         }
-        format!(
-            "console=ttyS0 panic=-1 rootfstype=virtiofs root={ROOT_TAG} ro {} init=/bin/sh -- \
-             -c \"busybox mount -t virtiofs {tag} {folder} && exec {folder}/agent\"",
-            arguments.trim()
-        )
+        let arguments = arguments.trim();
+        match self.root {
+            Root::Share => format!(
+                "console=ttyS0 panic=-1 rootfstype=virtiofs root={ROOT_TAG} ro {arguments} \
+                 init=/bin/sh -- \
+                 -c \"busybox mount -t virtiofs {tag} {folder} && exec {folder}/agent\""
+            ),
+            Root::Memory => {
+                let (variable, port) = (agent::PORT_VARIABLE, "/dev/ttyS1");
+                format!("console=ttyS0 panic=-1 {arguments} {variable}={port}")
+            }
+            Root::Disk => format!("console=ttyS0 panic=-1 {arguments}"),
+        }
     }
 
     fn add_disks(&self, line: &mut CommandLine, devices: &Devices) -> Result<()> {
@@ -134,11 +161,17 @@ impl VmBuilder {
             }
             if let Some(device) = devices.get(&disk.id) {
                 let (id, path) = (disk.chardev(), device.socket());
-                let chardev = format!("socket,id={id},path={path},abstract=on");
+                let mut chardev = format!("socket,id={id},path={path},abstract=on");
+                if disk.device_config().is_some_and(|config| config.reconnects) {
+                    chardev += &format!(",reconnect-ms={RECONNECT_MS}");
+                }
                 line.add(["-chardev", &chardev]);
             }
-            let device = disk.device(index_in_transport(&self.disks, index))?;
-            line.add(["-device", &device.to_string()]);
+            let index = index_in_transport(&self.disks, index);
+            if let Some(port) = disk.port(index)? {
+                line.add(["-device", &port.to_string()]);
+            }
+            line.add(["-device", &disk.device(index)?.to_string()]);
         }
         Ok(())
     }
@@ -162,8 +195,8 @@ fn path(path: &Path) -> Result<&str> {
 pub struct Sockets {
     pub monitor: OwnedFd,
     pub agent: OwnedFd,
-    pub root: OwnedFd,
-    pub job: OwnedFd,
+    /// Those of the root file system and of the folder for both, or none.
+    pub shares: Vec<OwnedFd>,
 }
 
 /// Arguments and descriptors of QEMU.

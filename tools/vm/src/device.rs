@@ -24,22 +24,27 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A programmable device. Dropping it kills it.
 #[derive(Debug)]
 pub struct Device {
-    _process: Supervised,
+    process: Mutex<Option<Supervised>>,
     socket: String,
     control: Mutex<BufReader<UnixStream>>,
 }
 
 impl Device {
-    /// Starts the device of a disk with these properties; what it says goes to `log`.
+    /// Starts the device of a disk with these properties, at the socket of a device that was killed
+    /// if one is named; what it says goes to `log`.
     pub(crate) fn start(
         environment: &Environment,
         config: &DeviceConfig,
         properties: &Map<String, Value>,
         log: &Path,
+        killed: Option<&Self>,
     ) -> Result<Self> {
         const SOCKET_FD: i32 = 3;
         const CONTROL_FD: i32 = 4;
-        let (socket, address) = socket::listen()?;
+        let (socket, address) = match killed {
+            Some(device) => socket::listen_again(&device.socket)?,
+            None => socket::listen()?,
+        };
         let (control, control_address) = socket::listen()?;
         let mut command = Command::new(environment.device()?);
         command
@@ -65,7 +70,7 @@ impl Device {
                 .context("cannot connect to the device's control socket")?;
             control.set_read_timeout(Some(PATIENCE))?;
             let device = Self {
-                _process: process,
+                process: Mutex::new(Some(process)),
                 socket: socket::name(&address)?,
                 control: Mutex::new(BufReader::new(control)),
             };
@@ -81,6 +86,12 @@ impl Device {
     /// The abstract address at which it listens for QEMU.
     pub(crate) fn socket(&self) -> &str {
         &self.socket
+    }
+
+    /// Kills it, as if it had crashed.
+    pub fn kill(&self) {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(process.take());
     }
 
     /// Changes how it behaves, for requests on their way too.

@@ -23,6 +23,7 @@ pub struct DeviceConfig {
     backing: Vec<String>,
     pub(crate) policy: Policy,
     pub(crate) front_end: FrontEnd,
+    pub(crate) reconnects: bool,
     arguments: Vec<String>,
 }
 
@@ -44,6 +45,7 @@ impl DeviceConfig {
                 .to_vec(),
             policy: Policy::default(),
             front_end: FrontEnd::default(),
+            reconnects: false,
             arguments: Vec::new(),
         }
     }
@@ -76,6 +78,12 @@ impl DeviceConfig {
     /// How QEMU puts it on the bus.
     pub fn front_end(mut self, front_end: FrontEnd) -> Self {
         self.front_end = front_end;
+        self
+    }
+
+    /// QEMU waits for the device to come back when it has died, instead of forgetting it.
+    pub fn reconnects(mut self) -> Self {
+        self.reconnects = true;
         self
     }
 
@@ -126,7 +134,7 @@ impl FrontEnd {
             Self::Test => "vhost-user-test-device",
         };
         match transport {
-            Transport::Pci => format!("{name}-pci"),
+            Transport::Pci | Transport::PciExpress => format!("{name}-pci"),
             Transport::Mmio => name.to_owned(),
         }
     }

@@ -16,13 +16,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct Devices(Mutex<BTreeMap<String, Arc<Device>>>);
 
 impl Devices {
-    /// Starts the programmable device of a disk, if it is on one.
+    /// Starts the programmable device of a disk, if it is on one; again, if it was killed.
     pub fn start(&self, environment: &Environment, run_dir: &RunDir, disk: &Disk) -> Result<()> {
         let Some(config) = disk.device_config() else {
             return Ok(());
         };
         let log = run_dir.device_log(&disk.id);
-        let device = Device::start(environment, config, disk.properties(), &log)
+        let killed = self.get(&disk.id);
+        let killed = killed.as_deref();
+        let device = Device::start(environment, config, disk.properties(), &log, killed)
             .with_context(|| format!("cannot make disk {}", disk.id))?;
         self.lock().insert(disk.id.clone(), Arc::new(device));
         Ok(())
@@ -50,5 +52,12 @@ impl Vm {
     pub fn device(&self, id: &str) -> Result<Arc<Device>> {
         let device = self.devices().get(id);
         device.with_context(|| format!("disk {id} is not on a programmable device"))
+    }
+
+    /// Starts the programmable device of the disk called `id` again, after it was killed.
+    pub fn restart_device(&self, id: &str) -> Result<()> {
+        let (disk, _) = self.find_disk(id)?;
+        self.devices()
+            .start(self.environment(), self.run_dir(), &disk)
     }
 }

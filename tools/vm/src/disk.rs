@@ -14,6 +14,12 @@ const FIRST_SLOT: usize = 8;
 /// PCI slots for disks: the bus has 32.
 const SLOTS: usize = 24;
 
+/// First PCI slot for ports, each with one disk behind it.
+const FIRST_PORT: usize = 24;
+
+/// Ports: the last slot of a q35 belongs to its chipset.
+const PORTS: usize = 7;
+
 /// Transports that a microvm has.
 const MMIO_TRANSPORTS: usize = 8;
 
@@ -22,6 +28,9 @@ const MMIO_TRANSPORTS: usize = 8;
 pub enum Transport {
     /// virtio-pci, with an interrupt a queue.
     Pci,
+    /// virtio-pci behind a port of its own, which can be reset, and whose power can be switched
+    /// off; only a q35 has it.
+    PciExpress,
     /// virtio-mmio, with one interrupt for all; only a microvm has it.
     Mmio,
 }
@@ -156,7 +165,7 @@ impl Disk {
             None => {
                 let mut device = self.properties.clone();
                 let driver = match self.transport {
-                    Transport::Pci => "virtio-blk-pci",
+                    Transport::Pci | Transport::PciExpress => "virtio-blk-pci",
                     Transport::Mmio => "virtio-blk-device",
                 };
                 device.insert("driver".into(), json!(driver));
@@ -178,6 +187,13 @@ impl Disk {
                     device.insert("ioeventfd".into(), json!(used));
                 }
             }
+            Transport::PciExpress => {
+                device.insert("bus".into(), json!(self.port_id()));
+                device.insert("addr".into(), json!("0x0"));
+                if let Some(used) = self.ioeventfd {
+                    device.insert("ioeventfd".into(), json!(used));
+                }
+            }
             Transport::Mmio => {
                 if index >= MMIO_TRANSPORTS {
                     bail!(
@@ -188,6 +204,24 @@ impl Disk {
             }
         }
         Ok(device.into())
+    }
+
+    /// The argument of device_add for the port that the disk number `index` of its transport is
+    /// behind, if it is behind one.
+    pub(crate) fn port(&self, index: usize) -> Result<Option<Value>> {
+        if self.transport != Transport::PciExpress {
+            return Ok(None);
+        }
+        if index >= PORTS {
+            bail!("The guest has more than {PORTS} PCI Express disks. Use fewer.");
+        }
+        Ok(Some(json!({
+            "driver": "pcie-root-port",
+            "id": self.port_id(),
+            "addr": format!("{:#x}", FIRST_PORT + index),
+            "chassis": index + 1,
+            "slot": index + 1,
+        })))
     }
 
     /// Arguments of QEMU that the device refers to.
@@ -213,6 +247,10 @@ impl Disk {
                 let slot = FIRST_SLOT + index;
                 format!("basename /sys/bus/pci/devices/0000:00:{slot:02x}.0/virtio*")
             }
+            Transport::PciExpress => {
+                let slot = FIRST_PORT + index;
+                format!("basename /sys/bus/pci/devices/0000:00:{slot:02x}.0/0000:*/virtio*")
+            }
             // The ACPI devices are not numbered in the order of their transports, but each has
             // its transport's number as unique ID.
             Transport::Mmio => format!(
@@ -221,6 +259,10 @@ impl Disk {
                  basename $device/virtio*; fi; done"
             ),
         }
+    }
+
+    fn port_id(&self) -> String {
+        format!("port-{}", self.id)
     }
 
     fn iothread_id(&self) -> String {
@@ -250,8 +292,12 @@ mod tests {
         assert!(disk.device(SLOTS - 1).is_ok());
         assert!(disk.device(SLOTS).is_err());
         assert!(disk
+            .clone()
             .transport(Transport::Mmio)
             .device(MMIO_TRANSPORTS)
             .is_err());
+        let express = disk.transport(Transport::PciExpress);
+        assert!(express.port(PORTS - 1).is_ok());
+        assert!(express.port(PORTS).is_err());
     }
 }

@@ -39,8 +39,10 @@ mod hotplug;
 mod machine;
 mod process;
 mod qmp;
+mod root;
 mod run_dir;
 mod socket;
+mod tree;
 mod tsc;
 mod virtiofs;
 
@@ -60,3 +62,5 @@ pub use features::feature_names;
 pub use guest::Driver;
 pub use machine::Vm;
 pub use qmp::Monitor;
+pub use root::Root;
+pub use tree::Tree;

@@ -12,6 +12,7 @@ use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::process::Supervised;
 use crate::qmp::Monitor;
+use crate::root::Root;
 use crate::run_dir::RunDir;
 use crate::virtiofs::{self, Access};
 use anyhow::{anyhow, bail, Context, Result};
@@ -37,7 +38,7 @@ const TAIL: usize = 60;
 /// The fields are dropped in this order: first QEMU, last the folder that it uses.
 pub struct Vm {
     qemu: Mutex<Supervised>,
-    _shares: [Supervised; 2],
+    _shares: Vec<Supervised>,
     monitor: Monitor,
     agent: AgentClient,
     console: Arc<Console>,
@@ -74,22 +75,38 @@ impl Vm {
         let console = Console::create(&log, builder.tolerated.clone())
             .with_context(|| format!("cannot log the console to {}", log.display()))?;
 
-        let (root_share, root) = virtiofs::share(&environment.sysroot, Access::ReadOnly)?;
-        let (job_share, job) = virtiofs::share(&run_dir.job(), Access::ReadWrite)?;
+        let initramfs = builder.root.initramfs(&environment, run_dir.path())?;
+        let mut shares = (Vec::new(), Vec::new());
+        if builder.root == Root::Share {
+            let folders = [
+                (environment.sysroot.clone(), Access::ReadOnly),
+                (run_dir.job(), Access::ReadWrite),
+            ];
+            for (folder, access) in folders {
+                let (daemon, socket) = virtiofs::share(&folder, access)?;
+                shares.0.push(daemon);
+                shares.1.push(socket);
+            }
+        }
         let (monitor, qemu_monitor) = UnixStream::pair()?;
         let (agent, qemu_agent) = UnixStream::pair()?;
         let sockets = Sockets {
             monitor: qemu_monitor.into(),
             agent: qemu_agent.into(),
-            root,
-            job,
+            shares: shares.1,
         };
         let devices = Devices::default();
         for disk in &builder.disks {
             devices.start(&environment, &run_dir, disk)?;
         }
-        let line =
-            builder.command_line(&environment, &chosen, console.path(), sockets, &devices)?;
+        let line = builder.command_line(
+            &environment,
+            &chosen,
+            console.path(),
+            initramfs.as_deref(),
+            sockets,
+            &devices,
+        )?;
         let command_line = line.to_string();
         let mut command = line.into_command()?;
         let errors = run_dir.job().with_file_name("qemu.log");
@@ -121,7 +138,7 @@ impl Vm {
         }
         let vm = Self {
             qemu: Mutex::new(qemu),
-            _shares: [root_share, job_share],
+            _shares: shares.0,
             monitor,
             agent,
             console: Arc::new(console),
@@ -257,17 +274,30 @@ impl Vm {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Waits until a guest that reboots, or starts another kernel, is there again. What ran in it
+    /// has ended.
+    pub fn wait_for_boot(&self, limit: Duration) -> Result<()> {
+        self.agent.wait_for_hello(limit, &self.console)?;
+        Ok(())
+    }
+
     /// Powers the guest off and fails if the kernel has complained or does not end.
     pub fn shutdown(self) -> Result<()> {
         self.check()?;
         self.agent.power_off()?;
-        let end = self.lock_qemu().wait_for(POWER_OFF_LIMIT);
+        self.wait_for_end(POWER_OFF_LIMIT)
+    }
+
+    /// Waits until the guest has powered itself off, and fails if the kernel has complained or does
+    /// not end.
+    pub fn wait_for_end(self, limit: Duration) -> Result<()> {
+        let end = self.lock_qemu().wait_for(limit);
         self.check()?;
         match end {
             Some(status) if status.success() => Ok(()),
             Some(status) => bail!("QEMU ended with {status}\n{}", self.console_tail()),
             None => bail!(
-                "the guest did not power off within {POWER_OFF_LIMIT:?}\n{}",
+                "the guest did not power off within {limit:?}\n{}",
                 self.console_tail()
             ),
         }

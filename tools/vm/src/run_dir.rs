@@ -45,6 +45,11 @@ impl RunDir {
         })
     }
 
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The folder that the guest sees as [`agent::JOB_DIR`].
     pub fn job(&self) -> PathBuf {
         self.folder.path().join("job")

@@ -24,6 +24,14 @@ pub fn listen() -> Result<(UnixListener, SocketAddr)> {
     }
 }
 
+/// A listening socket of a name that was used before, by a process that has ended.
+pub fn listen_again(name: &str) -> Result<(UnixListener, SocketAddr)> {
+    let address = SocketAddr::from_abstract_name(name)?;
+    let listener = UnixListener::bind_addr(&address)
+        .with_context(|| format!("cannot listen at {name} again"))?;
+    Ok((listener, address))
+}
+
 /// The name of an abstract address.
 pub fn name(address: &SocketAddr) -> Result<String> {
     let name = address.as_abstract_name();
