@@ -11,6 +11,12 @@ use vm::{Output, Pending, Vm};
 const COMMON: &str = "--direct=1 --thread --clocksource=clock_gettime --allow_file_create=0 \
                       --group_reporting=0 --output-format=json";
 
+/// How long a job runs that nobody stops.
+const ENDLESS: Duration = Duration::from_secs(3600);
+
+/// fio's status when a signal has ended it and nothing went wrong.
+const STATUS_STOPPED: i32 = 128;
+
 /// What fio did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -35,6 +41,50 @@ pub fn verified(name: &str, seconds: u64) -> String {
          --offset_increment=16m --ioengine=libaio --iodepth=32 --verify=crc32c --time_based \
          --runtime={seconds}"
     )
+}
+
+/// Starts a job at a depth of 32 that writes 256 blocks of the disk `name` again and again, flushes
+/// now and then, and verifies what it wrote, until it is stopped. See [`stop`].
+pub fn start_endless(vm: &Vm, name: &str) -> Result<Running> {
+    let job = format!(
+        "--name=j --filename=/dev/{name} --rw=randwrite --bs=4k --size=1m --ioengine=libaio \
+         --iodepth=32 --verify=crc32c --fsync=64 --time_based --runtime={}",
+        ENDLESS.as_secs()
+    );
+    start(vm, ENDLESS, &job)
+}
+
+/// Starts a job that polls for what it writes and verifies behind the first 32 MiB of the disk
+/// `name`, until it is stopped.
+pub fn start_polling(vm: &Vm, name: &str) -> Result<Running> {
+    let job = format!(
+        "--name=p --filename=/dev/{name} --rw=randwrite --bs=4k --offset=32m --size=1m \
+         --ioengine=io_uring --hipri=1 --iodepth=16 --verify=crc32c --time_based --runtime={}",
+        ENDLESS.as_secs()
+    );
+    start(vm, ENDLESS, &job)
+}
+
+/// Stops all jobs, and demands that they have done something, that no I/O has failed and that all
+/// that was verified is right.
+pub fn stop(vm: &Vm, jobs: Vec<Running>) -> Result<()> {
+    vm.sh("busybox killall -INT fio")?;
+    for job in jobs {
+        let output = job.outcome()?;
+        if output.status != STATUS_STOPPED {
+            bail!(
+                "fio ended with status {}: {}{}",
+                output.status,
+                output.stdout,
+                output.stderr
+            );
+        }
+        let report = Report::parse(&output.stdout)?;
+        if report.writes < 100 || report.reads == 0 {
+            bail!("fio did but {report:?}");
+        }
+    }
+    vm.check()
 }
 
 /// Runs fio, and demands that no I/O fails and that all that is verified is right.

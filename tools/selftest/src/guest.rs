@@ -2,6 +2,7 @@
 
 //! What tests ask of a guest again and again.
 
+use crate::lab::Lab;
 use anyhow::{ensure, Context, Result};
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -16,6 +17,9 @@ pub const PARAMETERS: &str = "/sys/module/virtio_blk_rs/parameters";
 
 /// The Rust driver on the virtio bus.
 pub const BUS_DRIVER: &str = "/sys/bus/virtio/drivers/virtio_blk_rs";
+
+/// How long requests on a busy host may take that are not slow by themselves.
+const PATIENCE: Duration = secs(20);
 
 /// The modes of interrupt suppression.
 pub const MODES: [&str; 3] = ["off", "loop", "delayed"];
@@ -49,6 +53,43 @@ pub fn reload(vm: &Vm, parameters: &str) -> Result<()> {
     vm.load(Driver::Rust, parameters)
 }
 
+/// The same for the driver under test, which need not be ours.
+pub fn load_anew(lab: &Lab, vm: &Vm, parameters: &str) -> Result<()> {
+    vm.unload(lab.driver())?;
+    vm.load(lab.driver(), parameters)
+}
+
+/// Writes attributes of the disk called `name` in the guest.
+pub fn set(vm: &Vm, name: &str, settings: &[(&str, &str)]) -> Result<()> {
+    let script: Vec<_> = settings
+        .iter()
+        .map(|(knob, value)| format!("echo {value} >/sys/block/{name}/{knob} || exit 1"))
+        .collect();
+    vm.sh(&script.join("\n")).map(drop)
+}
+
+/// Waits until a disk has served `count` requests more.
+pub fn wait_for_requests(vm: &Vm, disk: &str, count: u32) -> Result<()> {
+    let name = vm.block_device(disk)?;
+    let text = vm.sh_for(
+        PATIENCE + secs(10),
+        &format!(
+            "served() {{ awk '{{ print $1 + $5 }}' /sys/block/{name}/stat; }}
+             before=$(served); end=$((SECONDS + {}))
+             until test $(($(served) - before)) -ge {count} -o $SECONDS -gt $end; do
+                 sleep 0.02
+             done
+             test $SECONDS -le $end || cat /sys/block/{name}/stat /sys/block/{name}/inflight",
+            PATIENCE.as_secs()
+        ),
+    )?;
+    ensure!(
+        text.is_empty(),
+        "{disk} did not serve {count} requests within {PATIENCE:?}: {text}"
+    );
+    Ok(())
+}
+
 /// The counters of all queues of a disk together.
 pub fn total(vm: &Vm, disk: &str) -> Result<Counters> {
     let queues = vm.counters(disk)?;
@@ -65,6 +106,14 @@ pub fn missed_interrupts(vm: &Vm, disk: &str) -> Result<u64> {
     ))?;
     let count = text.trim().parse().ok();
     count.with_context(|| format!("{text:?} is no number of missed interrupts"))
+}
+
+/// Demands that no request of a disk is in flight, and that our driver was told of the end of each.
+pub fn expect_settled(lab: &Lab, vm: &Vm, disk: &str) -> Result<()> {
+    if lab.is_ours() {
+        expect("missed interrupts", missed_interrupts(vm, disk)?, 0)?;
+    }
+    expect_idle(vm, disk)
 }
 
 /// The driver's messages while `action` ran.

@@ -8,7 +8,8 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vm::{Backend, Vm, VmBuilder};
+use tempfile::TempDir;
+use vm::{Backend, Driver, Vm, VmBuilder};
 
 /// Lines of a guest's console in a report.
 const TAIL: usize = 60;
@@ -17,6 +18,7 @@ const TAIL: usize = 60;
 pub struct Lab {
     name: String,
     long: bool,
+    driver: Driver,
     cache: PathBuf,
     logs: PathBuf,
     consoles: Mutex<Vec<PathBuf>>,
@@ -44,7 +46,7 @@ impl Scratch {
 
 impl Lab {
     /// A lab for the group `name`. Consoles are logged below the results.
-    pub fn new(name: &str, long: bool) -> Result<Self> {
+    pub fn new(name: &str, long: bool, driver: Driver) -> Result<Self> {
         let variable = |name: &str| {
             std::env::var_os(name).map(PathBuf::from).with_context(|| {
                 format!("The variable {name} is not set. Run the tests with `make test`.")
@@ -56,6 +58,7 @@ impl Lab {
         Ok(Self {
             name: name.to_owned(),
             long,
+            driver,
             cache: variable("VBR_CACHE")?,
             logs,
             consoles: Mutex::default(),
@@ -70,6 +73,22 @@ impl Lab {
         } else {
             short
         }
+    }
+
+    /// The driver under test.
+    pub fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// Whether the driver under test is ours, which can be asked for more.
+    pub fn is_ours(&self) -> bool {
+        self.driver == Driver::Rust
+    }
+
+    /// Makes a folder that goes when the caller lets go of it.
+    pub fn folder(&self) -> Result<TempDir> {
+        tempfile::tempdir_in(&self.cache)
+            .with_context(|| format!("cannot create a folder in {}", self.cache.display()))
     }
 
     /// Makes a sparse file of `size` bytes that lives as long as the lab.

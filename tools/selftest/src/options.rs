@@ -4,6 +4,7 @@
 
 use crate::suite::Group;
 use clap::Parser;
+use vm::Driver;
 
 /// Test the driver in guests.
 #[derive(Debug, Parser)]
@@ -24,12 +25,26 @@ pub struct Options {
     #[arg(long)]
     pub long: bool,
 
+    /// Test the kernel's own driver instead, to see whether a test asks for the right thing; those
+    /// that look at what only ours has fail
+    #[arg(long)]
+    pub c_driver: bool,
+
     /// Keep the consoles of tests that passed, too
     #[arg(long)]
     pub keep_logs: bool,
 }
 
 impl Options {
+    /// The driver under test.
+    pub fn driver(&self) -> Driver {
+        if self.c_driver {
+            Driver::C
+        } else {
+            Driver::Rust
+        }
+    }
+
     /// Leaves what was asked for.
     pub fn select(&self, mut groups: Vec<Group>) -> Vec<Group> {
         for group in &mut groups {

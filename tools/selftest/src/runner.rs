@@ -11,7 +11,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use vm::{Driver, Vm};
+use vm::Vm;
 
 /// Runs all tests; `true` if all have passed.
 pub fn run(groups: Vec<Group>, options: &Options) -> Result<bool> {
@@ -47,7 +47,7 @@ pub fn run(groups: Vec<Group>, options: &Options) -> Result<bool> {
 fn run_group(group: &Group, options: &Options, outcomes: &Sender<Outcome>) {
     let mut guest = None;
     let mut all_good = true;
-    let lab = Lab::new(&group.name, options.long);
+    let lab = Lab::new(&group.name, options.long, options.driver());
     for (index, test) in group.tests.iter().enumerate() {
         let started = Instant::now();
         let is_last = index + 1 == group.tests.len();
@@ -117,7 +117,7 @@ fn boot(group: &Group, lab: &Lab) -> Result<Vm> {
     let describe = describe.with_context(|| format!("group {} has no guest", group.name))?;
     let vm = lab.boot(describe(lab)?)?;
     if let Some(parameters) = &group.driver {
-        vm.load(Driver::Rust, parameters)?;
+        vm.load(lab.driver(), parameters)?;
     }
     Ok(vm)
 }

@@ -26,7 +26,7 @@ struct Combination {
 impl Combination {
     fn transport_name(&self) -> &'static str {
         match self.transport {
-            Transport::Pci => "pci",
+            Transport::Pci | Transport::PciExpress => "pci",
             Transport::Mmio => "mmio",
         }
     }

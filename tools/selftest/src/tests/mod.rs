@@ -7,10 +7,15 @@ mod capacity;
 mod coalescing;
 mod comparison;
 mod counters;
+mod crash;
 mod data;
 mod device;
+mod dying;
 mod filesystem;
+mod hotplug;
 mod identity;
+mod iommu;
+mod iothreads;
 mod kicks;
 mod life_cycle;
 mod limits;
@@ -20,13 +25,20 @@ mod parameters;
 mod partitions;
 mod poll;
 mod pressure;
+mod processors;
 mod queues;
 mod ranges;
 mod read_only;
+mod reboot;
+mod reset;
 mod restart;
 mod ring;
+mod root;
+mod sleep;
 mod suppression;
 mod top;
+mod transports;
+mod vdpa;
 mod wakeups;
 mod zoned;
 
@@ -36,10 +48,22 @@ use crate::suite::Group;
 pub fn all() -> Vec<Group> {
     [
         life_cycle::groups(),
+        sleep::groups(),
         pressure::groups(),
         data::groups(),
         coalescing::groups(),
         device::groups(),
+        reset::groups(),
+        processors::groups(),
+        reboot::groups(),
+        root::groups(),
+        hotplug::groups(),
+        iothreads::groups(),
+        transports::groups(),
+        dying::groups(),
+        crash::groups(),
+        iommu::groups(),
+        vdpa::groups(),
         matrix::groups(),
         queues::groups(),
         poll::groups(),

@@ -42,7 +42,9 @@ pub fn groups() -> Vec<Group> {
     let zoned = Group::new("zoned")
         .guest(|_| Ok(guest()))
         .shared("data of sequential writes is kept", |lab, vm| {
-            [DISK, PLAIN].iter().try_for_each(|disk| data(lab, vm, disk))
+            [DISK, PLAIN]
+                .iter()
+                .try_for_each(|disk| data(lab, vm, disk))
         })
         .shared("writes off the write pointer fail", off_the_pointer);
     let zoned = states::add_to(zoned);
@@ -95,7 +97,11 @@ fn zones(vm: &Vm, disk: &str) -> Result<Vec<Value>> {
 fn expect_good(vm: &Vm, disk: &str) -> Result<()> {
     let found = vm.device(disk)?.total()?;
     let complaints = (found.bad_chains, found.bad_rings, found.unsupported);
-    expect("bad chains, bad rings, unknown requests", complaints, (0, 0, 0))?;
+    expect(
+        "bad chains, bad rings, unknown requests",
+        complaints,
+        (0, 0, 0),
+    )?;
     expect("I/O errors", found.io_errors, 0)?;
     expect("missed interrupts", missed_interrupts(vm, disk)?, 0)?;
     expect_idle(vm, disk)
@@ -239,21 +245,41 @@ fn off_the_pointer(_lab: &Lab, vm: &Vm) -> Result<()> {
     expect("a write at the pointer fails", fails(start)?, false)?;
     expect("the same write fails", fails(start)?, true)?;
     let told = report(start)?;
-    ensure!(told.contains("wptr 0x000008"), "the zone is reported as {told}");
+    ensure!(
+        told.contains("wptr 0x000008"),
+        "the zone is reported as {told}"
+    );
     expect("a write that follows fails", fails(start + 8)?, false)?;
     let refused = vm.device(id)?.total()?.zone_refusals - before;
-    ensure!(refused <= 2, "the device has refused {refused} of two bad writes");
+    ensure!(
+        refused <= 2,
+        "the device has refused {refused} of two bad writes"
+    );
     // Broken zones, of which the block layer knows nothing.
     for (zone, state) in [(3, "read-only"), (4, "offline")] {
         let broken = json!({"command": "break", "zone": zone, "state": state});
         let before = vm.device(id)?.total()?.zone_refusals;
         vm.device(id)?.ask(&broken)?;
-        expect(&format!("a write fails: {state}"), fails(zone * ZONE)?, true)?;
+        expect(
+            &format!("a write fails: {state}"),
+            fails(zone * ZONE)?,
+            true,
+        )?;
         let refused = vm.device(id)?.total()?.zone_refusals - before;
-        ensure!(refused > 0, "the device has refused nothing of a zone that is {state}");
+        ensure!(
+            refused > 0,
+            "the device has refused nothing of a zone that is {state}"
+        );
         let told = report(zone * ZONE)?;
-        let right = if state == "offline" { "15(of)" } else { "13(ro)" };
-        ensure!(told.contains(right), "a zone that is {state} is reported as {told}");
+        let right = if state == "offline" {
+            "15(of)"
+        } else {
+            "13(ro)"
+        };
+        ensure!(
+            told.contains(right),
+            "a zone that is {state} is reported as {told}"
+        );
     }
     expect_good(vm, id)?;
     vm.unplug(id)

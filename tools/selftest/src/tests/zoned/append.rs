@@ -53,15 +53,13 @@ fn connect(vm: &Vm, name: &str) -> Result<String> {
 }
 
 fn disconnect(vm: &Vm) -> Result<()> {
-    vm.sh(
-        "set -e
+    vm.sh("set -e
          echo 1 >/sys/class/nvme/nvme0/delete_controller
          cd /sys/kernel/config/nvmet
          rm ports/1/subsystems/zoned
          rmdir ports/1
          echo 0 >subsystems/zoned/namespaces/1/enable
-         rmdir subsystems/zoned/namespaces/1 subsystems/zoned",
-    )?;
+         rmdir subsystems/zoned/namespaces/1 subsystems/zoned")?;
     Ok(())
 }
 
@@ -111,7 +109,10 @@ fn failing(_lab: &Lab, vm: &Vm) -> Result<()> {
     let refused = vm.device(PLAIN)?.total()?.zone_refusals - before;
     ensure!(refused > 0, "the device has refused nothing");
     // The device succeeds, and tells a place that is in no zone.
-    let lie = |about: &str| vm.device(PLAIN)?.ask(&json!({"command": "lie", "about": about}));
+    let lie = |about: &str| {
+        vm.device(PLAIN)?
+            .ask(&json!({"command": "lie", "about": about}))
+    };
     lie("append")?;
     let script = self::script(vm, &node, &name, 4, 1)?;
     let output = vm.try_sh(secs(60), &script)?;

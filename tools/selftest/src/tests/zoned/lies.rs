@@ -17,7 +17,11 @@ const DISK: &str = "liar";
 /// What a device says of its zones, and why that is refused.
 const UNUSABLE: [(&str, &[&str], &str); 8] = [
     ("no-size", &["sectors=0"], "zone_sectors 0 is unusable"),
-    ("odd-size", &["sectors=2047"], "zone_sectors 2047 is unusable"),
+    (
+        "odd-size",
+        &["sectors=2047"],
+        "zone_sectors 2047 is unusable",
+    ),
     (
         "no-granularity",
         &["sectors=2048", "write-granularity=0"],
@@ -69,7 +73,10 @@ pub fn group() -> Group {
             Ok(Vm::builder().disk(disk))
         })
         .shared("unusable values are refused with their range", unusable)
-        .shared("a disk that reports nonsense is refused", lying_from_the_start)
+        .shared(
+            "a disk that reports nonsense is refused",
+            lying_from_the_start,
+        )
         .shared("a report that is nonsense fails", lying_later)
         .shared("other models are disks without zones", other_models)
         .shared("a disk without appends has them by writes", without_appends)
@@ -107,14 +114,22 @@ fn unusable(_lab: &Lab, vm: &Vm) -> Result<()> {
 fn lying_from_the_start(_lab: &Lab, vm: &Vm) -> Result<()> {
     for (lie, words) in LIES {
         let option = format!("lie={lie}");
-        refused(vm, &format!("first-{lie}"), &["sectors=2048", &option], words)?;
+        refused(
+            vm,
+            &format!("first-{lie}"),
+            &["sectors=2048", &option],
+            words,
+        )?;
     }
     Ok(())
 }
 
 fn lying_later(_lab: &Lab, vm: &Vm) -> Result<()> {
     let name = vm.block_device(DISK)?;
-    let lie = |about: &str| vm.device(DISK)?.ask(&json!({"command": "lie", "about": about}));
+    let lie = |about: &str| {
+        vm.device(DISK)?
+            .ask(&json!({"command": "lie", "about": about}))
+    };
     let report = format!("blkzone report /dev/{name}");
     for (about, words) in LIES {
         lie(about)?;
@@ -158,7 +173,9 @@ fn without_appends(_lab: &Lab, vm: &Vm) -> Result<()> {
     let options = ["sectors=2048", "max-append=0"];
     plug(vm, id, config(&options))?;
     let name = vm.block_device(id)?;
-    let most = vm.sh(&format!("cat /sys/block/{name}/queue/zone_append_max_bytes"))?;
+    let most = vm.sh(&format!(
+        "cat /sys/block/{name}/queue/zone_append_max_bytes"
+    ))?;
     expect("the longest append", most.trim(), &(ZONE * 512).to_string())?;
     vm.sh(&format!(
         "dd if=/dev/zero of=/dev/{name} bs=4k count=9 oflag=direct status=none"

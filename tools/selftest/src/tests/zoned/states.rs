@@ -38,21 +38,34 @@ fn look(vm: &Vm, disk: &str, count: usize) -> Result<(Vec<String>, Vec<String>)>
             .map(str::to_owned)
             .with_context(|| format!("a zone without a condition: {line:?}"))
     });
-    Ok((states.collect::<Result<_>>()?, letters.collect::<Result<_>>()?))
+    Ok((
+        states.collect::<Result<_>>()?,
+        letters.collect::<Result<_>>()?,
+    ))
 }
 
 /// Demands that both sides see these states.
 fn expect_states(vm: &Vm, right: &[(&str, &str)]) -> Result<()> {
     let (states, letters) = look(vm, DISK, right.len())?;
     let (state, letter): (Vec<_>, Vec<_>) = right.iter().copied().unzip();
-    expect("what the device has", states, state.into_iter().map(str::to_owned).collect())?;
-    expect("what the guest reports", letters, letter.into_iter().map(str::to_owned).collect())
+    expect(
+        "what the device has",
+        states,
+        state.into_iter().map(str::to_owned).collect(),
+    )?;
+    expect(
+        "what the guest reports",
+        letters,
+        letter.into_iter().map(str::to_owned).collect(),
+    )
 }
 
 fn manage(vm: &Vm, action: &str, zone: u64, count: u64) -> Result<()> {
     let name = vm.block_device(DISK)?;
     let sector = (CONVENTIONAL + zone) * ZONE;
-    vm.sh(&format!("blkzone {action} -o {sector} -c {count} /dev/{name}"))?;
+    vm.sh(&format!(
+        "blkzone {action} -o {sector} -c {count} /dev/{name}"
+    ))?;
     Ok(())
 }
 
@@ -89,7 +102,12 @@ fn states(_lab: &Lab, vm: &Vm) -> Result<()> {
     manage(vm, "reset", 1, 2)?;
     expect_states(vm, &[FULL, EMPTY, EMPTY, FULL])?;
     let did = vm.device(DISK)?.total()? - before;
-    let counts = (did.zone_opens, did.zone_closes, did.zone_finishes, did.zone_resets);
+    let counts = (
+        did.zone_opens,
+        did.zone_closes,
+        did.zone_finishes,
+        did.zone_resets,
+    );
     expect("opens, closes, finishes and resets", counts, (2, 3, 2, 2))?;
     expect("refusals", did.zone_refusals, 0)?;
     expect_good(vm, DISK)
@@ -183,7 +201,11 @@ open(\"/tmp/super\", \"wb\").write(block(zlib.crc32(block(0)) ^ 0xffffffff))
     .and_then(|sizes| {
         let sizes: Vec<_> = sizes.lines().map(str::to_owned).collect();
         let right = ["1048576", "20480", "0", "0", "0", "20480"];
-        expect("the sizes of files", sizes, right.map(str::to_owned).to_vec())
+        expect(
+            "the sizes of files",
+            sizes,
+            right.map(str::to_owned).to_vec(),
+        )
     })?;
     expect_good(vm, PLAIN)
 }

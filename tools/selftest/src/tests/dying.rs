@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices whose process dies while they have requests.
+
+use crate::fio;
+use crate::guest::{expect, expect_settled, wait_for_requests};
+use crate::lab::Lab;
+use crate::suite::Group;
+use anyhow::Result;
+use std::time::Duration;
+use vm::{Backend, DeviceConfig, Disk, Policy, Vm};
+
+/// The disk whose device comes back.
+const LAZARUS: &str = "lazarus";
+
+pub fn groups() -> Vec<Group> {
+    let group = Group::new("dying")
+        .guest(|lab| {
+            // Each request takes half a millisecond, so that some are always on their way; and the
+            // content must outlive the process.
+            let slow = Policy {
+                pace_us: 500,
+                ..Policy::default()
+            };
+            let file = lab.scratch(64 << 20)?.path();
+            let config = DeviceConfig::file(file).policy(slow).reconnects();
+            let disk = Disk::new(LAZARUS, Backend::device(config)).num_queues(2);
+            Ok(Vm::builder().vcpus(2).disk(disk))
+        })
+        .shared("verified I/O goes on when the device is back", comes_back);
+    vec![group]
+}
+
+/// Case 53. What was in flight is done again by the new process, and ends once.
+fn comes_back(lab: &Lab, vm: &Vm) -> Result<()> {
+    let name = vm.block_device(LAZARUS)?;
+    let load = fio::start_endless(vm, &name)?;
+    for _ in 0..lab.scale(4, 50) {
+        wait_for_requests(vm, LAZARUS, 300)?;
+        vm.device(LAZARUS)?.kill();
+        std::thread::sleep(Duration::from_millis(500));
+        vm.restart_device(LAZARUS)?;
+    }
+    wait_for_requests(vm, LAZARUS, 600)?;
+    fio::stop(vm, vec![load])?;
+    let found = vm.device(LAZARUS)?.total()?;
+    let complaints = (found.bad_chains, found.bad_rings, found.io_errors);
+    expect(
+        "bad chains, bad rings and I/O errors",
+        complaints,
+        (0, 0, 0),
+    )?;
+    expect_settled(lab, vm, LAZARUS)
+}
