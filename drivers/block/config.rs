@@ -7,8 +7,8 @@ use crate::{
     limits::{self, Topology},
     ranges::{self, Fields},
     request::Order,
-    zones,
     values::CacheMode,
+    zones,
 };
 use bindings_ext::virtio_blk_config as C;
 use blk_mq::Geometry;

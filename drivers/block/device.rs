@@ -17,8 +17,9 @@ use crate::{
     restart::{self, Service},
     settings::Settings,
     suppress::Suppress,
-    sysfs, zone_report, zoned, zones,
+    sysfs,
     values::CacheMode,
+    zone_report, zoned, zones,
 };
 use blk_mq::{DiskBuilder, GenDisk, Geometry, Major, Polled, Queues, TagSet, ZonedLimits};
 use kernel::{
@@ -222,7 +223,14 @@ macro_rules! impl_display {
     )*};
 }
 
-impl_display!(limits::Error, zones::Error, zone_report::Error, ranges::Warning, DiskName, Suppress);
+impl_display!(
+    limits::Error,
+    zones::Error,
+    zone_report::Error,
+    ranges::Warning,
+    DiskName,
+    Suppress
+);
 
 impl AsRef<device::Device> for BlockDevice {
     fn as_ref(&self) -> &device::Device {
@@ -274,7 +282,10 @@ impl Driver for BlockDriver {
         let sectors = config::capacity(device)?;
         let geometry = config::geometry(device)?;
         if zones.is_some() && ranges.max_discard_sectors > 0 {
-            dev_warn!(device.as_ref(), "discards are not used: zones are reset instead\n");
+            dev_warn!(
+                device.as_ref(),
+                "discards are not used: zones are reset instead\n"
+            );
             ranges.max_discard_sectors = 0;
         }
         let builder = DiskBuilder::new(blk_mq::Limits {

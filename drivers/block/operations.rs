@@ -10,8 +10,8 @@ use crate::{
     zone_report, zoned,
 };
 use blk_mq::{
-    CompletionBatch, Disk, Done, Expired, Frame, Geometry, Hctx, Idle, Op, Operations, Polled, Refusal,
-    Request, RequestList, Status, ZoneReport,
+    CompletionBatch, Disk, Done, Expired, Frame, Geometry, Hctx, Idle, Op, Operations, Polled,
+    Refusal, Request, RequestList, Status, ZoneReport,
 };
 use kernel::{device, prelude::*, sync::Arc};
 

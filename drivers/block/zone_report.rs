@@ -229,7 +229,9 @@ pub fn walk<S: Source>(
 /// The descriptors in a report: as many as it claims to have, if it is long enough.
 fn descriptors(report: &[u8]) -> impl Iterator<Item = &[u8; DESCRIPTOR]> {
     let (head, rest) = report.split_at_checked(HEAD).unwrap_or_default();
-    let claimed = head.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let claimed = head
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let claimed = usize::try_from(claimed).unwrap_or(usize::MAX);
     let whole = rest.chunks_exact(DESCRIPTOR);
     whole.filter_map(|bytes| bytes.first_chunk()).take(claimed)

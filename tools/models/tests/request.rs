@@ -3,7 +3,8 @@
 //! The request header, ranges and status byte, byte for byte as the specification has them.
 
 use models::driver::request::{
-    decode, decode_appended, encode, encode_range, Kind, Order, Outcome, HEADER, RANGE, TRAILER, UNMAP,
+    decode, decode_appended, encode, encode_range, Kind, Order, Outcome, HEADER, RANGE, TRAILER,
+    UNMAP,
 };
 use proptest::prelude::*;
 

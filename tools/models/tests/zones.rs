@@ -4,7 +4,9 @@
 //! passes the block layer's own checks, or it is an error that names the value; and whoever asks
 //! for zones comes to an end.
 
-use models::driver::zone_report::{length, walk, Error, Source, State, Stop, Zone, DESCRIPTOR, HEAD};
+use models::driver::zone_report::{
+    length, walk, Error, Source, State, Stop, Zone, DESCRIPTOR, HEAD,
+};
 use models::driver::zones::{Config, Error as Unusable, Limits};
 use proptest::prelude::*;
 
@@ -80,8 +82,14 @@ fn unusable_values_are_named_with_their_range() {
         (zone(65), ["zone_sectors 65 ", "power of two"]),
         (zone(4), ["zone_sectors 4 ", "block of 4096 bytes"]),
         (granularity(0), ["write_granularity 0 ", "power of two"]),
-        (granularity(12288), ["write_granularity 12288 ", "64 sectors"]),
-        (granularity(65536), ["write_granularity 65536 ", "64 sectors"]),
+        (
+            granularity(12288),
+            ["write_granularity 12288 ", "64 sectors"],
+        ),
+        (
+            granularity(65536),
+            ["write_granularity 65536 ", "64 sectors"],
+        ),
         (
             Config {
                 max_append_sectors: 7,
@@ -96,7 +104,10 @@ fn unusable_values_are_named_with_their_range() {
             },
             ["max_open_zones 5 ", "max_active_zones, 4"],
         ),
-        (Config { model: 9, ..CONFIG }, ["zone model 9 ", "1 (host-managed)"]),
+        (
+            Config { model: 9, ..CONFIG },
+            ["zone model 9 ", "1 (host-managed)"],
+        ),
     ] {
         let message = Limits::new(&config, 4096).unwrap_err().to_string();
         let found = words.iter().all(|word| message.contains(word));
@@ -292,11 +303,26 @@ fn false_reports_are_errors_that_name_the_value() {
         (Told { start: 65, ..zone }, ["zone 64:", "one at 65"]),
         (Told { kind: 0, ..zone }, ["type 0x0", "1 (conventional)"]),
         (Told { kind: 3, ..zone }, ["type 0x3", "1 (conventional)"]),
-        (Told { kind: 1, ..zone }, ["state 0x2", "0 if it is conventional"]),
+        (
+            Told { kind: 1, ..zone },
+            ["state 0x2", "0 if it is conventional"],
+        ),
         (Told { state: 0, ..zone }, ["state 0x0", "1 to 4"]),
         (Told { state: 5, ..zone }, ["state 0x5", "13 to 15"]),
-        (Told { capacity: 0, ..zone }, ["capacity 0", "1 to 64"]),
-        (Told { capacity: 65, ..zone }, ["capacity 65", "1 to 64"]),
+        (
+            Told {
+                capacity: 0,
+                ..zone
+            },
+            ["capacity 0", "1 to 64"],
+        ),
+        (
+            Told {
+                capacity: 65,
+                ..zone
+            },
+            ["capacity 65", "1 to 64"],
+        ),
         (
             Told {
                 kind: 1,
@@ -305,8 +331,20 @@ fn false_reports_are_errors_that_name_the_value() {
             },
             ["capacity 40", "all if it is conventional"],
         ),
-        (Told { pointer: 63, ..zone }, ["pointer 63", "at most 64"]),
-        (Told { pointer: 129, ..zone }, ["pointer 129", "at most 64"]),
+        (
+            Told {
+                pointer: 63,
+                ..zone
+            },
+            ["pointer 63", "at most 64"],
+        ),
+        (
+            Told {
+                pointer: 129,
+                ..zone
+            },
+            ["pointer 129", "at most 64"],
+        ),
     ] {
         let (result, zones) = collect(&mut device(|_| report(1, &[zone])), 64, 3);
         let Err(Stop::Report(error)) = result else {
@@ -382,15 +420,19 @@ fn tellings() -> impl Strategy<Value = Told> {
         1 => (any::<u8>(), any::<u8>())
     ];
     let capacities = prop_oneof![9 => Just(40), 1 => 0..66_u64, 1 => any::<u64>()];
-    (near(7), capacities, prop_oneof![9 => Just(None), 1 => near(7).prop_map(Some)], numbers).prop_map(
-        |(start, capacity, pointer, (kind, state))| Told {
+    (
+        near(7),
+        capacities,
+        prop_oneof![9 => Just(None), 1 => near(7).prop_map(Some)],
+        numbers,
+    )
+        .prop_map(|(start, capacity, pointer, (kind, state))| Told {
             capacity,
             start,
             pointer: pointer.unwrap_or(start.saturating_add(8)),
             kind,
             state,
-        },
-    )
+        })
 }
 
 proptest! {
