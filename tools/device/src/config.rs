@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_lifetime_is_offered_if_there_is_one() {
         let (without, with) = (options(&[]), options(&["--lifetime", "1,2,3"]));
-        assert_eq!(features(&with), features(&without) | 1 << 15);
+        assert_eq!(features(&with), features(&without) | (1 << 15));
     }
 
     #[test]
