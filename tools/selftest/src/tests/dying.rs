@@ -3,11 +3,11 @@
 //! Devices whose process dies while they have requests.
 
 use crate::fio;
-use crate::guest::{expect, expect_settled, wait_for_requests};
+use crate::guest::{expect, expect_settled, secs, wait_for_requests, BUS_DRIVER};
 use crate::lab::Lab;
 use crate::suite::Group;
-use anyhow::Result;
-use std::time::Duration;
+use anyhow::{ensure, Result};
+use std::time::{Duration, Instant};
 use vm::{Backend, DeviceConfig, Disk, Policy, Vm};
 
 /// The disk whose device comes back.
@@ -27,7 +27,8 @@ pub fn groups() -> Vec<Group> {
             let disk = Disk::new(LAZARUS, Backend::device(config)).num_queues(2);
             Ok(Vm::builder().vcpus(2).disk(disk))
         })
-        .shared("verified I/O goes on when the device is back", comes_back);
+        .shared("verified I/O goes on when the device is back", comes_back)
+        .shared("a disk whose device is dead can be removed", is_removed);
     vec![group]
 }
 
@@ -51,4 +52,23 @@ fn comes_back(lab: &Lab, vm: &Vm) -> Result<()> {
         (0, 0, 0),
     )?;
     expect_settled(lab, vm, LAZARUS)
+}
+
+/// Case 44. Nothing comes back from this device: after ten seconds its requests fail.
+fn is_removed(_lab: &Lab, vm: &Vm) -> Result<()> {
+    let name = vm.block_device(LAZARUS)?;
+    let device = vm.virtio_device(LAZARUS)?;
+    let load = fio::start_endless(vm, &name)?;
+    wait_for_requests(vm, LAZARUS, 300)?;
+    vm.device(LAZARUS)?.kill();
+    let start = Instant::now();
+    vm.sh_for(
+        secs(60),
+        &format!("echo {device} >{BUS_DRIVER}/unbind; test ! -e /sys/block/{name}"),
+    )?;
+    let took = start.elapsed();
+    let output = load.outcome()?;
+    ensure!(output.status != 0, "fio outlived its disk: {output:?}");
+    ensure!(took < secs(30), "the disk was removed after {took:?}");
+    Ok(())
 }
