@@ -12,7 +12,7 @@ use crate::policy::Policy;
 use crate::storage::{Clear, Storage};
 use crate::wait::{Bell, Clock};
 use crate::zoned::Zoned;
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
@@ -227,20 +227,28 @@ impl Device {
         part().unwrap_or_default().to_vec()
     }
 
-    /// Changes the configuration space, of which only the write-back switch can be written.
+    /// Changes the configuration space, of which only the write-back switch can be written. What
+    /// else a front end writes along with it has to be what is there.
     pub fn write_config(&self, offset: u32, bytes: &[u8]) -> Result<()> {
+        let before = self.read_config(offset, u32::try_from(bytes.len())?);
+        let at = WCE.checked_sub(offset as usize);
+        let switch = at.and_then(|at| bytes.get(at).copied());
+        let mut after = bytes.to_vec();
+        if let (Some(at), true) = (at, switch.is_some() && before.len() == bytes.len()) {
+            after[at] = before[at];
+        }
+        let (Some(switch), true) = (switch, after == before) else {
+            bail!(
+                "the driver wrote {} bytes at offset {offset} of the configuration space, of which \
+                 only the byte {WCE} can be changed",
+                bytes.len()
+            );
+        };
         ensure!(
-            (offset as usize, bytes.len()) == (WCE, 1),
-            "the driver wrote {} bytes at offset {offset} of the configuration space, of which \
-             only the byte {WCE} can be written",
-            bytes.len()
+            switch <= 1 || Some(switch) == at.map(|at| before[at]),
+            "the driver set the write cache to {switch}, which is neither 0 nor 1"
         );
-        ensure!(
-            bytes[0] <= 1,
-            "the driver set the write cache to {}, which is neither 0 nor 1",
-            bytes[0]
-        );
-        self.write_cache.store(bytes[0], Ordering::Relaxed);
+        self.write_cache.store(switch, Ordering::Relaxed);
         Ok(())
     }
 
@@ -276,6 +284,15 @@ mod tests {
         assert_eq!(device.read_config(WCE as u32, 1), [0]);
         assert!(device.write_config(WCE as u32, &[2]).is_err());
         assert!(device.write_config(0, &[0; 8]).is_err());
+        assert!(device.write_config(0, &[0; CONFIG_SIZE + 1]).is_err());
+        assert!(device.write_config(u32::MAX, &[0]).is_err());
+        // QEMU's device for tests writes all of it.
+        let mut all = device.read_config(0, CONFIG_SIZE as u32);
+        all[WCE] = 1;
+        device.write_config(0, &all).unwrap();
+        assert!(device.has_write_cache());
+        all[0] ^= 1;
+        assert!(device.write_config(0, &all).is_err());
     }
 
     #[test]

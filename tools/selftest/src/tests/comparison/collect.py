@@ -17,7 +17,7 @@ import sys
 
 # Values that change by themselves, or count what has happened.
 VOLATILE = re.compile(
-    r"^(diskseq|inflight|stat|trace/.*|power/.*|mq/.*/(active|run|dispatched|queued|tags).*)$")
+    r"^(diskseq|inflight|stat|m(ax|in)_bytes|trace/.*|power/.*)$")
 
 IOCTLS = {
     "BLKROGET": 0x125E, "BLKGETSIZE": 0x1260, "BLKRAGET": 0x1263, "BLKFRAGET": 0x1265,
@@ -81,6 +81,7 @@ class Disk:
             value = re.sub(rf"\b{self.name}\b", "DISK", value)
             value = re.sub(rf"\b{self.virtio}\b", "VIRTIO", value)
             value = re.sub(rf"\b{self.numbers}\b", "NUMBERS", value)
+            value = re.sub(r"DISKSEQ=\d+", "DISKSEQ", value)
         return value
 
     def note(self, key, action):
@@ -252,6 +253,8 @@ class Disk:
                     self.note(f"{file} after {text!r}", lambda: read(path))
                     self.note(f"write_cache after {text!r} to {file}",
                               lambda: read(f"{self.folder}/queue/write_cache"))
+        # Not every device forgets this with its driver.
+        attempt(lambda: write(f"{self.folder}/cache_type", self.found["cache_type"]))
 
     def collect(self):
         self.files(self.folder, "")
