@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A block device: how it comes into service and leaves it for good. How it does so for a while is
-//! in [`restart`](crate::restart).
+//! in [`restart`].
 
 use crate::{
     cache::Cache,

@@ -7,7 +7,7 @@
 //! 1. The module holds a [`Registration`] of its type that implements [`Driver`]; the bus calls
 //!    [`Driver::probe`] for each matching device.
 //! 2. Probe reads the configuration space through typed fields ([`config`]) and asks for its
-//!    virtqueues with [`Probe::find_vqs`]. It gets [`Virtqueues`], on which nothing can be
+//!    virtqueues with [`Setup::find_vqs`]. It gets [`Virtqueues`], on which nothing can be
 //!    submitted yet.
 //! 3. [`Virtqueues::ready`] sets `DRIVER_OK` and turns them into [`Virtqueue`]s: no buffer can be
 //!    added and no kick can happen before that, by type.
