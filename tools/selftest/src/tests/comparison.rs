@@ -53,7 +53,7 @@ const IMPROVEMENTS: &[Improvement] = &[
     improvement("no-id: serial*", "A device without a serial number"),
     improvement(
         "blocks-of-4096: queue/write_zeroes_max_bytes",
-        "Whole blocks",
+        "Ranges of the disk",
     ),
 ];
 
