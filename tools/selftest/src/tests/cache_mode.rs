@@ -48,6 +48,10 @@ pub fn groups() -> Vec<Group> {
             modes,
         )
         .shared(
+            "the chosen mode outlasts a restart of the device",
+            outlasts_restart,
+        )
+        .shared(
             "a bad cache mode is refused with what may be written",
             bad_mode,
         )
@@ -113,6 +117,18 @@ fn modes(_lab: &Lab, vm: &Vm) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// QEMU's device comes out of a reset with the mode that it was made with.
+fn outlasts_restart(_lab: &Lab, vm: &Vm) -> Result<()> {
+    let name = vm.block_device(&id(true, "on"))?;
+    vm.sh(&format!("echo write through >{}", mode_file(&name)))?;
+    for indirect in ["off", "on", "auto"] {
+        vm.sh(&format!("echo {indirect} >/sys/block/{name}/indirect"))?;
+        expect_mode(vm, &name, "write through")?;
+    }
+    vm.sh(&format!("echo write back >{}", mode_file(&name)))?;
+    expect_mode(vm, &name, "write back")
 }
 
 fn bad_mode(_lab: &Lab, vm: &Vm) -> Result<()> {
