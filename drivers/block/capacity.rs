@@ -7,8 +7,8 @@ use crate::{device::BlockDevice, limits::SECTOR, name::DiskName};
 use blk_mq::Size;
 use kernel::prelude::*;
 
-/// Logs the capacity of the disk `name`, `sectors` sectors, in blocks of `block` bytes. `new` is set
-/// if it had another one before.
+/// Logs the capacity of the disk `name`, `sectors` sectors, in blocks of `block` bytes. `new` is
+/// set if it had another one before.
 pub(crate) fn log(device: &BlockDevice, name: &DiskName, sectors: u64, block: u32, new: bool) {
     let per_block = u64::from(block.max(SECTOR) / SECTOR);
     let blocks = sectors.div_ceil(per_block);

@@ -184,8 +184,8 @@ fn discard(
     (max_sectors, granularity)
 }
 
-/// The most sectors that are zeroed at a time, in whole blocks: the block layer would fail pieces of
-/// another length.
+/// The most sectors that are zeroed at a time, in whole blocks: the block layer would fail pieces
+/// of another length.
 fn write_zeroes(max_sectors: Option<u32>, limits: &Limits, warn: &mut impl FnMut(Warning)) -> u32 {
     let block = limits.logical_block_size / SECTOR;
     match max_sectors {

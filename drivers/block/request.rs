@@ -105,8 +105,8 @@ pub enum Outcome {
     ZoneOpenResource,
     /// `VIRTIO_BLK_S_ZONE_ACTIVE_RESOURCE`.
     ZoneActiveResource,
-    /// `VIRTIO_BLK_S_IOERR`, `VIRTIO_BLK_S_ZONE_INVALID_CMD` or `VIRTIO_BLK_S_ZONE_UNALIGNED_WP`, or
-    /// anything that no device may write: the byte is preset to such a
+    /// `VIRTIO_BLK_S_IOERR`, `VIRTIO_BLK_S_ZONE_INVALID_CMD` or `VIRTIO_BLK_S_ZONE_UNALIGNED_WP`,
+    /// or anything that no device may write: the byte is preset to such a
     /// value, so a device that returns a request without a status fails it.
     Failed,
 }

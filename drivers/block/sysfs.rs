@@ -94,8 +94,8 @@ impl Attribute<BlockDriver> for IndirectFile {
     }
 }
 
-/// `serial`: the serial number, without a newline as ever; empty if the device has none. What is not
-/// printable is escaped.
+/// `serial`: the serial number, without a newline as ever; empty if the device has none. What is
+/// not printable is escaped.
 pub(crate) struct SerialFile;
 
 impl Attribute<BlockDriver> for SerialFile {

@@ -20,7 +20,7 @@
 //! | `kicks` | the time that notifying the device takes |
 //! | `command` | what the block layer asks for, as the device is told |
 //! | `request` | header, ranges and status on the ring (pure) |
-//! | `questions`, `answers` | what the device tells about itself when asked (the answers are pure) |
+//! | `questions`, `answers` | what the device tells about itself (the answers are pure) |
 //! | `completion` | the completion protocol (pure) |
 //! | `suppress` | the mode of interrupt suppression (pure) |
 //! | `coalesce` | how long an interrupt may wait (pure) |

@@ -160,8 +160,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// How many bytes are enough for a report of `zones` zones that begins with that of `sector`, but at
-/// most `most`. `capacity` is that of the disk in sectors.
+/// How many bytes are enough for a report of `zones` zones that begins with that of `sector`, but
+/// at most `most`. `capacity` is that of the disk in sectors.
 pub fn length(limits: &Limits, capacity: u64, sector: u64, zones: u32, most: usize) -> usize {
     let (start, _) = limits.zone_of(sector, capacity);
     let left = capacity.saturating_sub(start);

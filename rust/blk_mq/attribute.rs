@@ -152,8 +152,8 @@ impl<T: Operations, A: Attribute<T>> Table<T, A> {
 ///
 /// # Safety
 ///
-/// For sysfs: `kobj` is that of a disk of `T` that is being added, `attribute` is one of a group that
-/// [`group`] made for `T`.
+/// For sysfs: `kobj` is that of a disk of `T` that is being added, `attribute` is one of a group
+/// that [`group`] made for `T`.
 unsafe extern "C" fn is_visible<T: Operations>(
     kobj: *mut bindings::kobject,
     attribute: *mut bindings::attribute,

@@ -92,8 +92,8 @@ impl<T: Operations> CompletionBatch<T> {
             batch.end(request);
         }
         if !batch.iob.req_list.head.is_null() {
-            // SAFETY: All requests in the batch were added by `end()`: they are complete, hold nothing
-            // any more, and nothing refers to them.
+            // SAFETY: All requests in the batch were added by `end()`: they are complete, hold
+            // nothing any more, and nothing refers to them.
             unsafe { bindings::blk_mq_end_request_batch(&mut batch.iob) };
         }
     }

@@ -56,8 +56,8 @@ impl DiskBuilder {
         self
     }
 
-    /// Gives the disk number `index` the `count` minor numbers of `major` that are its own, if there
-    /// are so many: the first one for itself, the others for its first partitions.
+    /// Gives the disk number `index` the `count` minor numbers of `major` that are its own, if
+    /// there are so many: the first one for itself, the others for its first partitions.
     pub fn numbers(mut self, major: &Major, index: u32, count: u32) -> Self {
         let first_minor = index.checked_mul(count);
         let first_minor = first_minor.filter(|first| *first <= Major::MINORS.saturating_sub(count));

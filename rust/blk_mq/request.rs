@@ -217,8 +217,8 @@ impl<T: Operations, S: State> Request<T, S> {
         unsafe { (*self.as_raw()).bio.as_ref() }.map_or(0, |bio| bio.bi_ioprio)
     }
 
-    /// Whether somebody is likely to wait for this very request: a flush, one of the driver's own, a
-    /// write that must be durable (`REQ_FUA`, `REQ_PREFLUSH`), metadata (`REQ_META`, `REQ_PRIO`),
+    /// Whether somebody is likely to wait for this very request: a flush, one of the driver's own,
+    /// a write that must be durable (`REQ_FUA`, `REQ_PREFLUSH`), metadata (`REQ_META`, `REQ_PRIO`),
     /// or a write for which its author waits with no more to come (`REQ_SYNC` without `REQ_IDLE`:
     /// fsync, not direct I/O).
     #[inline]
@@ -252,8 +252,8 @@ impl<T: Operations, S: State> Request<T, S> {
 
     /// The disk that the request is for.
     pub fn disk(&self) -> &Disk<T> {
-        // SAFETY: `ptr` is valid by the type invariant, and so are its queue and the disk of that: it
-        // is freed when no request is left.
+        // SAFETY: `ptr` is valid by the type invariant, and so are its queue and the disk of that:
+        // it is freed when no request is left.
         unsafe { Disk::from_raw((*(*self.as_raw()).q).disk) }
     }
 

@@ -2,8 +2,8 @@
 
 //! The zones of a disk that is written sequentially, zone by zone.
 //!
-//! The block layer asks for zones when the disk is added, when user space does, and when it has lost
-//! track of a write pointer. It keeps writes to a zone in order, one at a time.
+//! The block layer asks for zones when the disk is added, when user space does, and when it has
+//! lost track of a write pointer. It keeps writes to a zone in order, one at a time.
 //!
 //! C header: [`include/linux/blkdev.h`](srctree/include/linux/blkdev.h)
 //! (`disk_report_zone()`, `blk_revalidate_disk_zones()`)
@@ -24,7 +24,8 @@ pub struct ZonedLimits {
     pub zone_sectors: u32,
     /// How many zones may be open at a time; 0: any number.
     pub max_open_zones: u32,
-    /// How many zones may be open or closed at a time; 0: any number, else no less than may be open.
+    /// How many zones may be open or closed at a time; 0: any number, else no less than may be
+    /// open.
     pub max_active_zones: u32,
     /// The longest append in sectors; 0: the block layer makes do with writes.
     pub max_append_sectors: u32,

@@ -7,8 +7,8 @@
 //! ([`request`], [`ranges`], [`limits`]), holds them back as long as the [`policy`] says
 //! ([`schedule`]), carries them out on the [`storage`] ([`execute`]) unless they are to fail
 //! ([`failures`]), puts them into the used ring ([`ring`]) and decides whether to signal
-//! ([`signal`]). The disk may have [`zones`] ([`zoned`]). What the policy is can be changed, and what
-//! was counted can be read, over a [`control`] socket while the guest is at work.
+//! ([`signal`]). The disk may have [`zones`] ([`zoned`]). What the policy is can be changed, and
+//! what was counted can be read, over a [`control`] socket while the guest is at work.
 
 pub mod backend;
 pub mod cache;

@@ -7,8 +7,8 @@
 //! header of 16 bytes, the last one the status byte, and those in between the data, in the
 //! direction of the operation and in whole sectors. None is empty.
 //!
-//! What discards, zeroes or erases has ranges of the disk for data, of 16 bytes each. In front of the
-//! status byte of an append, in the same descriptor, the sector is told at which its data went.
+//! What discards, zeroes or erases has ranges of the disk for data, of 16 bytes each. In front of
+//! the status byte of an append, in the same descriptor, the sector is told at which its data went.
 
 use crate::lifetime;
 use crate::ranges::Range;

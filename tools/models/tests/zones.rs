@@ -482,7 +482,11 @@ proptest! {
     #[test]
     fn any_reports_come_to_an_end(
         reports in prop::collection::vec(
-            (prop_oneof![0..9_u64, any::<u64>()], prop::collection::vec(tellings(), 0..9), 0..64_usize),
+            (
+                prop_oneof![0..9_u64, any::<u64>()],
+                prop::collection::vec(tellings(), 0..9),
+                0..64_usize,
+            ),
             1..9,
         ),
         sector in near(7),

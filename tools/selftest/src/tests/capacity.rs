@@ -100,10 +100,9 @@ except TimeoutError:
             }
         }
         let events = events.wait_ok()?;
-        let log = vm.sh(
-            "dmesg | grep -e 'logical blocks' -e 'detected capacity' | sed 's/.*virtio_blk[^:]*: //;\
-             s/^.[^]]*\\] v/v/; s/virtio[0-9]*: //' | awk '!seen[$0]++'",
-        )?;
+        let log = vm.sh("dmesg | grep -e 'logical blocks' -e 'detected capacity' |
+             sed 's/.*virtio_blk[^:]*: //;\
+             s/^.[^]]*\\] v/v/; s/virtio[0-9]*: //' | awk '!seen[$0]++'")?;
         ensure!(
             events.matches("RESIZE=1").count() == 6,
             "announced was: {events}"

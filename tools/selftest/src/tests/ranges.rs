@@ -173,8 +173,8 @@ fn large_blocks(vm: &Vm) -> Result<()> {
     expect_good(vm, BLOCKS)
 }
 
-/// Writes two trees, removes one, trims, and demands that the device was told of about as many bytes
-/// and the other tree is as it was.
+/// Writes two trees, removes one, trims, and demands that the device was told of about as many
+/// bytes and the other tree is as it was.
 fn trim(lab: &Lab, vm: &Vm, kind: &str, make: &str, check: &str) -> Result<()> {
     let (files, kib) = lab.scale((50_u64, 64_u64), (300, 256));
     let script = format!(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device that is started anew while its disk is in use. (Suspend and PCI reset do the same in the
-//! driver; their tests are where those are.)
+//! A device that is started anew while its disk is in use. (Suspend and PCI reset do the same in
+//! the driver; their tests are where those are.)
 
 use crate::fio;
 use crate::guest::{
