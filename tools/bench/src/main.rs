@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! The C driver and ours on the same disks in the same boot: `vbr run` compares the ways to
 //! suppress interrupts, `vbr bench` measures all that is claimed, `vbr report` writes it down.

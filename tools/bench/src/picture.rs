@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! The picture of `vbr run`: IOPS relative to the C driver, and interrupts, by job and
 //! configuration.

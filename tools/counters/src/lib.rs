@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Reads what the driver and the kernel count: the driver's files in debugfs, and
 //! /proc/interrupts.

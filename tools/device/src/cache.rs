@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! A write cache that forgets: what was written, and neither flushed nor written through, is lost
 //! when the power fails. It fails on demand.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! How worn a disk says it is (`VIRTIO_BLK_F_LIFETIME`, virtio 1.2, section 5.2.6), which the
 //! kernel's header does not know.

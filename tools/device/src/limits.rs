@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! What the device has told the driver about the largest request, and whether the driver heeds it.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! What can be changed while a guest is at work: how long a request takes, in which order
 //! requests end, how the worker waits, when it signals, and what fails.

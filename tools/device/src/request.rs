@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! What the driver asks for: reads a chain of descriptors, and checks strictly that it is made as
 //! the standard wants it.

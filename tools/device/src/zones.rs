@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! The zones of a host-managed disk, and what each request makes of them (virtio 1.3, section
 //! 5.2.6 "Device Operation").

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! The state machine of zones: tables of what the standard says, and random requests to a few
 //! zones, after each of which everything must be as it has to be.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! What the marker in the guest, the TCG plugin in QEMU and `vbr-cost` on the host agree on.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Runs a command in the guest between two markers: `vbr-marker fio job.fio`.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! What all measurements share: drivers that take turns on a disk, medians with intervals, and
 //! progress on the terminal.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! The part of QEMU's plugin interface, version 7, that the counters need, as safe functions.
 //!

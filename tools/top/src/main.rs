@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Shows live what the driver does on the machine on which it runs, as iostat does for disks.
 //!

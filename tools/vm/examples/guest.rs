@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Boots a guest with one disk, runs a script in it and prints what it wrote:
 //! `cargo run --example guest -- [--mmio] [--device] [--memory] [--smp=N] 'lsblk; uname -a'`.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Chooses how the guest's processor is made: by KVM if it truly works here, else by TCG.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! QEMU's monitor: JSON objects, one a line, as QEMU's "QMP" reference has them.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! How the adaptive mode follows a load that changes from one request in flight to 128 and back.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! The coalescing of interrupts: that it saves them, that nothing waits that must not, and that it
 //! may be changed at any time.

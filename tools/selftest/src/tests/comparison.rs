@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! What user space sees of a disk, by the kernel's own driver and by ours: the same, but for
 //! improvements that are listed here, and explained in Documentation/differences.rst.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Disks that threads of QEMU's serve, one or several, while the guest is stopped and goes on.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Kicks that the device handles inside of the write that sends them: a driver that kicks under its
 //! lock would hold up all other CPUs meanwhile.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Load, unload, bind, unbind, plug and unplug, at any moment, without a leak or a hang.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Every combination of transport, ring features, ring size, number of queues and of vCPUs: each is
 //! a disk and a test; as many disks as a machine can have share a guest.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! The kernel ends while disks are busy: it ends in seconds, and leaves devices that are quiet.
 

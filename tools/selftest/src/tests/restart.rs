@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! A device that is started anew while its disk is in use. (Suspend and PCI reset do the same in
 //! the driver; their tests are where those are.)

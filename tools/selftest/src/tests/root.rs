@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Debian boots from a disk that the driver is bound to in an initramfs, works, and reboots.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! A device on vDPA: QEMU's storage daemon, in the guest itself, behind the kernel's VDUSE.
 

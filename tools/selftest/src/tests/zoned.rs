@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Zoned disks, on the programmable device: what the guest says about zones is what the device
 //! says, and what the C driver says.

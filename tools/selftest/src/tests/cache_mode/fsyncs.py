@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 """Writes blocks and calls fsync, and checks later what must be there:
 
 fsyncs.py DISK write N | check N | fsync     one block, all bytes N

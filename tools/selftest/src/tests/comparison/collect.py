@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 """Prints, as JSON, what user space sees of disks: collect.py NAME=DISK...
 
 What depends on the time, on the order in which disks were found or on a free number is left out,

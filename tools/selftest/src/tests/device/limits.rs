@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Configuration spaces with odd values: a disk works and keeps to them, or is refused cleanly.
 

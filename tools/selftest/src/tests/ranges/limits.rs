@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! How much is discarded, zeroed and erased at a time: as the C driver says of sane devices, and
 //! something that works of others.

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 #
 # Appends to a zone of /dev/nvme*n1 by several threads: NVMe is the only interface by which user
 # space can append. Each block holds its number and is read back from where the answer says that

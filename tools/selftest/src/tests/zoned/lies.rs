@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Configurations and reports of zones that make no sense: a disk is refused, or a report fails,
 //! with words that say why, and soon.
