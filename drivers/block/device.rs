@@ -6,6 +6,7 @@
 use crate::{
     cache::Cache,
     capacity, config, debugfs,
+    fault::Steps,
     index::{self, Index, Indices},
     limits::{self, Indirect, Limits},
     lock::DeviceLock,
@@ -254,6 +255,7 @@ impl Driver for BlockDriver {
     fn probe(probe: &Probe<'_, Self>, shared: &Shared) -> Result<Arc<BlockDevice>> {
         let device = probe.device();
         let refuse = |err: limits::Error| refusal(device, err);
+        let mut steps = Steps::of(device);
 
         let num_queues = config::num_queues(device)?;
         let max =
@@ -269,6 +271,7 @@ impl Driver for BlockDriver {
         // Only when they are found is the depth of their rings known.
         let virtqueues = restart::find_vqs(probe, counts, indirect)?;
         let ring = restart::ring_of(&virtqueues);
+        steps.done("virtqueues")?;
         let machine = limits::Machine {
             max_dma_size: device.max_dma_size(),
             max_block_size: blk_mq::Limits::MAX_BLOCK_SIZE,
@@ -288,6 +291,7 @@ impl Driver for BlockDriver {
             );
             ranges.max_discard_sectors = 0;
         }
+        steps.done("configuration")?;
         let builder = DiskBuilder::new(blk_mq::Limits {
             logical_block_size: limits.logical_block_size,
             physical_block_size: zones
@@ -326,6 +330,7 @@ impl Driver for BlockDriver {
             let queue = Queue::new(vq, id, polled, order, settings, lock.clone());
             queues.push(Arc::pin_init(queue, GFP_KERNEL)?, GFP_KERNEL)?;
         }
+        steps.done("queues")?;
         let data = Arc::pin_init(
             try_pin_init!(BlockDevice {
                 device: device.into(),
@@ -344,13 +349,17 @@ impl Driver for BlockDriver {
             }? Error),
             GFP_KERNEL,
         )?;
+        steps.done("device")?;
         probe.attach(data.clone())?;
-
+        steps.done("callbacks")?;
         let tag_set = Arc::pin_init(TagSet::new(data.clone(), counts, depth), GFP_KERNEL)?;
+        steps.done("tag set")?;
         let index = Index::take(&shared.indices, device)?;
         let name = index.name();
         let name = index::c_str(&name)?;
+        steps.done("name")?;
         let files = debugfs::files(&shared.debugfs, name, &data)?;
+        steps.done("debugfs")?;
         dev_info!(
             device.as_ref(),
             "{}: queues: {count}, descriptors: {}, depth: {depth}, suppress: {}\n",
@@ -370,6 +379,7 @@ impl Driver for BlockDriver {
             .read_only(config::is_read_only(device))
             .numbers(&shared.major, index.value(), DISK_MINORS);
         let disk = builder.add::<_, sysfs::Files>(name, device.as_ref(), tag_set)?;
+        steps.done("disk")?;
         *data.disk.lock() = Some(Disk {
             _files: files,
             disk,

@@ -5,7 +5,7 @@
 
 use crate::{
     limits::Indirect,
-    values::{UpTo, MAX_DEPTH, MAX_QUEUES},
+    values::{UpTo, MAX_DEPTH, MAX_PROBE_STEPS, MAX_QUEUES},
 };
 
 module_param::params! {
@@ -37,4 +37,11 @@ module_param::params! {
     type: "uint",
     description: "Queues of new disks that are polled and have no interrupt, 0 (the default) to \
         65535. They are taken from the device's last ones; at least one keeps its interrupt",
+
+    /// The step after which the probe of new disks fails; 0 for none.
+    pub(crate) static FAIL_PROBE: UpTo<MAX_PROBE_STEPS> = 0;
+    name: "fail_probe",
+    type: "uint",
+    description: "For tests of the driver: new disks are refused after this step of the set-up, 0 \
+        (the default: after none) to 9",
 }

@@ -18,6 +18,9 @@ pub(crate) const MAX_QUEUES: u32 = 65535;
 /// The largest ring (virtio 1.2, section 2.7).
 pub(crate) const MAX_RING: u32 = 32768;
 
+/// The number of steps of a probe ([`Steps`](crate::fault::Steps)).
+pub(crate) const MAX_PROBE_STEPS: u32 = 9;
+
 /// The longest wait in microseconds.
 pub(crate) const MAX_USECS: u32 = 100_000;
 
@@ -92,6 +95,7 @@ impl<const MAX: u32> Value for UpTo<MAX> {
         MAX_DEPTH => "the numbers from 0 to 10240",
         MAX_QUEUES => "the numbers from 0 to 65535",
         MAX_RING => "the numbers from 0 to 32768",
+        MAX_PROBE_STEPS => "the numbers from 0 to 9",
         MAX_USECS => "the numbers from 0 to 100000",
         _ => panic!("a maximum without a text"),
     };

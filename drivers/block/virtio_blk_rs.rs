@@ -7,6 +7,7 @@
 //! | `params` | what is decided when a disk is bound |
 //! | `settings`, `values`, `named` | the knobs of a disk, and what can be written to them |
 //! | `device` | a device: probe, remove, change of capacity |
+//! | `fault` | a probe that fails on purpose |
 //! | `restart` | a device that is out of service for a while |
 //! | `capacity`, `cache` | what is logged of its size; its cache mode |
 //! | `config` | its feature bits and the fields of its configuration space |
@@ -51,6 +52,7 @@ mod command;
 mod config;
 mod debugfs;
 mod device;
+mod fault;
 mod history;
 mod index;
 mod kicks;

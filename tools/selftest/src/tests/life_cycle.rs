@@ -3,7 +3,7 @@
 //! Load, unload, bind, unbind, plug and unplug, at any moment, without a leak or a hang.
 
 use crate::fio;
-use crate::guest::{expect, secs, BUS_DRIVER, DEBUGFS};
+use crate::guest::{expect, secs, BUS_DRIVER, DEBUGFS, PARAMETERS};
 use crate::lab::Lab;
 use crate::suite::Group;
 use anyhow::{ensure, Context, Result};
@@ -39,6 +39,10 @@ pub fn groups() -> Vec<Group> {
         .shared("load and unload, idle", load_and_unload)
         .shared("bind and unbind, idle", bind_and_unbind)
         .shared("unload at once after load", unload_at_once)
+        .shared(
+            "a probe that fails after any step leaves nothing",
+            failed_probes,
+        )
         .shared("an open disk outlives its device", open_disk);
     let busy = Group::new("life-cycle")
         .without_driver()
@@ -139,6 +143,47 @@ fn unload_at_once(lab: &Lab, vm: &Vm) -> Result<()> {
         ),
     )?;
     Ok(())
+}
+
+/// Each step of the probe is undone, and the device can be used afterwards. The driver says how many
+/// steps there are: the last that it accepts fails as well.
+fn failed_probes(lab: &Lab, vm: &Vm) -> Result<()> {
+    vm.load(Driver::Rust, "")?;
+    let device = vm.virtio_device(DISK)?;
+    let fail = format!("{PARAMETERS}/fail_probe");
+    let steps: u32 = vm
+        .sh(&format!(
+            "for n in $(seq 99); do echo $n >{fail} || break; last=$n; done 2>/dev/null; echo $last"
+        ))?
+        .trim()
+        .parse()?;
+    ensure!(steps > 5, "a probe has but {steps} steps");
+    vm.sh(&format!("echo {device} >{BUS_DRIVER}/unbind"))?;
+    let before = vm.dmesg()?.matches("on purpose").count();
+    let cycles = lab.scale(20, 200);
+    cycle(
+        vm,
+        cycles,
+        &format!(
+            "for step in $(seq {steps}); do
+                 echo $step >{fail} || exit 1
+                 if echo {device} >{BUS_DRIVER}/bind; then exit 1; fi 2>/dev/null
+                 for path in /sys/block/vda {DEBUGFS}/vda /dev/vda; do
+                     test ! -e $path || {{ echo $path is left after step $step; exit 1; }}
+                 done
+                 if grep -e '-req\\.' /proc/interrupts; then exit 1; fi
+             done
+             echo 0 >{fail}
+             echo {device} >{BUS_DRIVER}/bind || exit 1
+             settled vda
+             dd if=/dev/vda of=/dev/null bs=64k count=4 iflag=direct status=none || exit 1
+             echo {device} >{BUS_DRIVER}/unbind"
+        ),
+    )?;
+    let failed = vm.dmesg()?.matches("on purpose").count() - before;
+    // As many as there are in the log, which forgets.
+    ensure!(failed >= steps as usize, "but {failed} probes have failed");
+    vm.unload(Driver::Rust)
 }
 
 /// A descriptor stays open over unbind: nothing can be read by it, the module cannot be unloaded

@@ -14,14 +14,14 @@ const DISK: &str = "disk";
 struct Knob {
     name: &'static str,
     default: &'static str,
-    /// The mode of the disk's file.
+    /// The mode of the disk's file; empty if there is none.
     mode: &'static str,
     bad: &'static [&'static str],
     range: &'static [&'static str],
     good: &'static str,
 }
 
-const KNOBS: [Knob; 13] = [
+const KNOBS: [Knob; 14] = [
     Knob {
         name: "suppress",
         default: "loop",
@@ -53,6 +53,14 @@ const KNOBS: [Knob; 13] = [
         bad: &["65536", "-1", ""],
         range: &["0", "65535"],
         good: "1",
+    },
+    Knob {
+        name: "fail_probe",
+        default: "0",
+        mode: "",
+        bad: &["10", "-1", ""],
+        range: &["0", "9"],
+        good: "0",
     },
     Knob {
         name: "indirect",
@@ -222,7 +230,8 @@ fn defaults(_lab: &Lab, vm: &Vm) -> Result<()> {
     for knob in KNOBS {
         let value = read(vm, &format!("{PARAMETERS}/{}", knob.name))?;
         expect(knob.name, value.as_str(), knob.default)?;
-        let mode = vm.sh(&format!("stat -c %a /sys/block/{name}/{}", knob.name))?;
+        let file = format!("/sys/block/{name}/{}", knob.name);
+        let mode = vm.sh(&format!("test ! -e {file} || stat -c %a {file}"))?;
         expect(knob.name, mode.trim(), knob.mode)?;
     }
     Ok(())
