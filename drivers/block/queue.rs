@@ -278,7 +278,9 @@ pub(crate) fn configure(queue: &Polled<Queue>, settings: &Settings) {
 }
 
 /// Looks for the completion of a request that has taken too long. If it is there, the interrupt
-/// that should have told of it is counted as missed, unless nothing promised one. Process context.
+/// that should have told of it is counted as missed, unless nothing promised one. Where one was
+/// missed, more may be: the queue is looked at by a timer until an interrupt comes. Process
+/// context.
 pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
     rearm(queue);
     if request.is_in_flight() {
@@ -288,10 +290,12 @@ pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
     if ring.is_patient() {
         return;
     }
-    ring.stats.missed_interrupts.add(1u32);
+    ring.miss();
     drop(ring);
+    rearm(queue);
     kernel::pr_warn_once!(
-        "request {} had completed without an interrupt; further ones are only counted\n",
+        "request {} had completed without an interrupt; its queue is polled until one comes. \
+         Further ones are only counted\n",
         request.tag()
     );
 }

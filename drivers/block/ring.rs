@@ -17,6 +17,9 @@ use blk_mq::{Done, Hctx, Next, Request, RequestList, Started};
 use trace::QueueId;
 use virtio::{Kick, Reason, Rejected, Used, UsedEventHint, Virtqueue};
 
+/// How often a queue is looked at whose interrupts get lost, in microseconds.
+const WATCH_USECS: u32 = 10_000;
+
 /// A request on its way to the device.
 pub(crate) type Token = Request<BlockDriver, Started>;
 
@@ -31,6 +34,8 @@ pub(crate) struct Ring {
     settings: Settings,
     /// Nothing is signalled on this queue.
     polled: bool,
+    /// An interrupt has been missed: the timer looks after the queue until one comes.
+    watched: bool,
     /// The block layer's queue was stopped because the ring was full.
     stopped: bool,
     /// Requests that the device has, or has returned without that being collected.
@@ -61,6 +66,7 @@ impl Ring {
             history: History::new(),
             settings,
             polled,
+            watched: false,
             stopped: false,
             in_flight: 0,
             urgent: 0,
@@ -74,6 +80,7 @@ impl Ring {
         self.vq = Some(vq);
         self.handler = Handler::new();
         self.policy = Policy::new();
+        self.watched = false;
         self.stopped = false;
         self.in_flight = 0;
         self.urgent = 0;
@@ -97,6 +104,13 @@ impl Ring {
     /// Whether the device may signal so late that a request could look lost meanwhile.
     pub(crate) fn is_patient(&self) -> bool {
         self.polled || self.settings.suppress.plan().rearm == Rearm::Delayed
+    }
+
+    /// Counts a completion that no interrupt has told of, although one was promised. The queue is
+    /// watched from the next pass on, until an interrupt comes.
+    pub(crate) fn miss(&mut self) {
+        self.stats.missed_interrupts.add(1u32);
+        self.watched = true;
     }
 
     /// Sets what the next pass goes by. What coalescing has learnt by other settings is forgotten.
@@ -185,6 +199,7 @@ impl Ring {
         done: &mut RequestList<BlockDriver, Done>,
     ) -> Option<Outcome> {
         if source == Source::Interrupt {
+            self.watched = false;
             trace::queue_interrupt(self.id, self.in_flight);
         }
         let (plan, wait) = self.plan(source);
@@ -217,6 +232,7 @@ impl Ring {
             (End::Budget, ..) => (0, Next::Poll),
             (End::Late, Rearm::Ahead(reqs), Some(wait)) => (reqs, Next::After(wait.usecs)),
             (End::Late, _, Some(wait)) => (0, Next::After(wait.usecs)),
+            _ if self.watched => (0, Next::After(WATCH_USECS)),
             _ => (0, Next::Nothing),
         };
         let usecs = match next {

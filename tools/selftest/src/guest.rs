@@ -98,14 +98,19 @@ pub fn total(vm: &Vm, disk: &str) -> Result<Counters> {
         .fold(Counters::default(), |sum, queue| &sum + queue))
 }
 
-/// Completions of all queues of a disk of which no interrupt has told.
-pub fn missed_interrupts(vm: &Vm, disk: &str) -> Result<u64> {
+/// One counter of all queues of a disk together.
+pub fn sum_of(vm: &Vm, disk: &str, counter: &str) -> Result<u64> {
     let name = vm.block_device(disk)?;
     let text = vm.sh(&format!(
-        "awk '/^missed_interrupts /{{ n += $2 }} END {{ print n }}' {DEBUGFS}/{name}/queue*"
+        "awk '/^{counter} /{{ n += $2 }} END {{ print n }}' {DEBUGFS}/{name}/queue*"
     ))?;
     let count = text.trim().parse().ok();
-    count.with_context(|| format!("{text:?} is no number of missed interrupts"))
+    count.with_context(|| format!("{text:?} is no sum of {counter}"))
+}
+
+/// Completions of all queues of a disk of which no interrupt has told.
+pub fn missed_interrupts(vm: &Vm, disk: &str) -> Result<u64> {
+    sum_of(vm, disk, "missed_interrupts")
 }
 
 /// Demands that no request of a disk is in flight, and that our driver was told of the end of each.

@@ -3,10 +3,11 @@
 //! No completion is missed, whatever the depth, the ring's features and the kind of interrupt.
 
 use crate::fio;
-use crate::guest::{expect, expect_idle, missed_interrupts, secs, total, MODES};
+use crate::guest::{expect, expect_idle, missed_interrupts, secs, sum_of, total, MODES};
 use crate::lab::Lab;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
+use std::time::Duration;
 use vm::{Backend, Disk, Transport, Vm};
 
 /// What the driver meets: a name, and the property of the device that makes it.
@@ -75,23 +76,34 @@ pub fn groups() -> Vec<Group> {
 }
 
 /// A device whose interrupts are masked completes a request, and nothing tells of it. The driver
-/// has to look for it when its time is up; it ends once, and is counted.
+/// has to look for it when its time is up; it ends once, and is counted. From then on the queue is
+/// watched: further ones end soon, until there is an interrupt again.
 fn lost_interrupt(vm: &Vm, disk: &str) -> Result<()> {
     let name = vm.block_device(disk)?;
     let missed = || missed_interrupts(vm, disk);
-    let read = format!("dd if=/dev/{name} of=/dev/null bs=4k count=1 iflag=direct status=none");
+    // One processor, and so one queue.
+    let read = format!(
+        "taskset -c 0 dd if=/dev/{name} of=/dev/null bs=4k count=1 iflag=direct status=none"
+    );
+    let many = read.replace("count=1", "count=50");
     expect("the number of interrupts missed before", missed()?, 0)?;
     vm.sh(&format!(
         "echo 1000 >/sys/block/{name}/queue/io_timeout
          device=$(basename $(readlink -f /sys/block/{name}/device/..))
          setpci -s $device CAP_MSIX+2.w=4000:4000
          timeout 20 {read}; status=$?
+         timeout 5 {many} || status=$?
          setpci -s $device CAP_MSIX+2.w=0:4000
          exit $status"
     ))?;
     expect("the number of interrupts missed", missed()?, 1)?;
     vm.sh(&read)?;
     expect("the number of interrupts missed after", missed()?, 1)?;
+    let fires = || sum_of(vm, disk, "timer_fires");
+    let before = fires()?;
+    ensure!(before > 10, "the queue was looked at but {before} times");
+    std::thread::sleep(Duration::from_millis(500));
+    expect("how often the timer fired in the end", fires()?, before)?;
     ensure!(
         vm.dmesg()?.contains("had completed without an interrupt"),
         "the kernel's log does not tell of the lost interrupt"
