@@ -13,9 +13,13 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-const COMMANDS: &str = "counts, reset_counts, get, set, power_cut, zones, lie or break";
+const COMMANDS: &str = "counts, reset_counts, get, set, signal, power_cut, zones, lie or break";
 const SETTINGS: &str = "pace_us, latency_us, wait, order, signal or fail";
+
+/// Most signals that one command sends.
+const MAX_UNASKED: u64 = 1_000_000;
 
 /// Answers whoever connects, each in a thread of its own.
 pub fn start(device: Arc<Device>, listener: UnixListener) {
@@ -57,7 +61,7 @@ fn execute(device: &Device, line: &str) -> Result<Value> {
     let Some(command) = command.as_str() else {
         bail!("the command is {command}: choose {COMMANDS}");
     };
-    let has_arguments = matches!(command, "set" | "lie" | "break");
+    let has_arguments = matches!(command, "set" | "signal" | "lie" | "break");
     if !has_arguments {
         if let Some(name) = request.keys().next() {
             bail!("{command} has no argument {name:?}: leave it out");
@@ -77,6 +81,7 @@ fn execute(device: &Device, line: &str) -> Result<Value> {
             device.set_policy(policy);
             Ok(json!({"settings": policy}))
         }
+        "signal" => signal(device, &request),
         "power_cut" => Ok(json!({"lost_sectors": device.power_cut()?})),
         "zones" => Ok(json!({"zones": zoned(device)?.describe()})),
         "lie" => {
@@ -93,6 +98,27 @@ fn counts(device: &Device) -> Value {
     let queues = device.queues().iter();
     let queues: Vec<_> = queues.map(|queue| queue.counters.snapshot()).collect();
     json!({"queues": queues, "last_bad_chain": device.last_malformed()})
+}
+
+/// Sends signals that nothing has happened for.
+fn signal(device: &Device, request: &Map<String, Value>) -> Result<Value> {
+    let index = argument(request, "queue")?;
+    let queue = index.as_u64().and_then(|index| usize::try_from(index).ok());
+    let queue = queue.and_then(|index| device.queues().get(index));
+    let queue = queue.with_context(|| {
+        let last = device.queues().len() - 1;
+        format!("there is no queue {index}: give 0 to {last}")
+    })?;
+    let count = argument(request, "count")?;
+    let number = count
+        .as_u64()
+        .filter(|count| (1..=MAX_UNASKED).contains(count));
+    let number = number.with_context(|| {
+        format!("count cannot be {count}: give a number from 1 to {MAX_UNASKED}")
+    })?;
+    let gap = micros("gap_us", argument(request, "gap_us")?)?;
+    queue.signal_unasked(number, Duration::from_micros(gap))?;
+    Ok(json!({}))
 }
 
 fn zoned(device: &Device) -> Result<&Zoned> {
@@ -270,6 +296,18 @@ mod tests {
             (
                 "{\"command\":\"counts\",\"queue\":1}",
                 ["queue", "leave it out"],
+            ),
+            (
+                "{\"command\":\"signal\",\"queue\":2,\"count\":1,\"gap_us\":0}",
+                ["queue 2", "0 to 1"],
+            ),
+            (
+                "{\"command\":\"signal\",\"queue\":0,\"count\":0,\"gap_us\":0}",
+                ["count cannot be 0", "1 to 1000000"],
+            ),
+            (
+                "{\"command\":\"signal\",\"queue\":0,\"count\":1,\"gap_us\":0}",
+                ["not in use", "wait"],
             ),
             ("{\"command\":\"zones\"}", ["no zones", "--zone-sectors"]),
             ("{\"command\":\"set\"}", ["setting", SETTINGS]),

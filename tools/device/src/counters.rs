@@ -98,6 +98,8 @@ counters! {
     fetches,
     /// Signals that were sent.
     signals,
+    /// Signals that a command has sent, of which there is nothing to see in the used ring.
+    unasked_signals,
     /// Signals that were not sent because the guest did not want them.
     suppressed,
     /// Most requests that were on their way at a time.

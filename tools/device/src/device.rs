@@ -13,10 +13,14 @@ use crate::storage::{Clear, Storage};
 use crate::wait::{Bell, Clock};
 use crate::zoned::Zoned;
 use anyhow::{bail, ensure, Context, Result};
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
+use vhost_user_backend::{VringMutex, VringT};
 use virtio_bindings::virtio_blk::VIRTIO_BLK_F_ZONED;
 use vm_memory::VolatileSlice;
 
@@ -42,13 +46,23 @@ pub struct Device {
 }
 
 /// What others than its worker have to do with a queue.
-#[derive(Debug)]
 pub struct Queue {
     /// What it has done.
     pub counters: Counters,
     /// Ends the worker's waiting.
     pub bell: Bell,
     stopping: AtomicBool,
+    vring: Mutex<Option<VringMutex>>,
+}
+
+// The library's ring has none.
+impl fmt::Debug for Queue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Queue")
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Queue {
@@ -57,6 +71,7 @@ impl Queue {
             counters: Counters::default(),
             bell: Bell::new().context("cannot create an event")?,
             stopping: AtomicBool::new(false),
+            vring: Mutex::default(),
         })
     }
 
@@ -69,6 +84,28 @@ impl Queue {
     /// Whether the worker is to end at once what it has.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Notes the ring that the worker serves, as long as it does.
+    pub fn serves(&self, vring: Option<&VringMutex>) {
+        *self.lock_vring() = vring.cloned();
+    }
+
+    /// Signals `count` times, every `gap` at most, although nothing was used.
+    pub fn signal_unasked(&self, count: u64, gap: Duration) -> Result<()> {
+        let vring = self.lock_vring().clone();
+        let vring = vring.context("the queue is not in use: wait until a driver has started it")?;
+        for _ in 0..count {
+            let sent = vring.signal_used_queue();
+            sent.context("cannot signal")?;
+            self.counters.unasked_signals.increment();
+            thread::sleep(gap);
+        }
+        Ok(())
+    }
+
+    fn lock_vring(&self) -> MutexGuard<'_, Option<VringMutex>> {
+        self.vring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

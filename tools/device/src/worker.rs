@@ -64,6 +64,8 @@ impl Worker {
         // The library looks at a queue once when it is started, without a kick.
         if std::mem::replace(&mut self.is_started, true) {
             queue.counters.kicks.increment();
+        } else {
+            queue.serves(Some(vring));
         }
         if let Err(error) = self.work(queue, vring) {
             // There is nowhere to put them.
@@ -81,6 +83,7 @@ impl Worker {
     pub fn reset(&mut self) {
         self.signaller = Signaller::default();
         self.is_started = false;
+        self.device.queues()[self.index].serves(None);
     }
 
     fn work(&mut self, queue: &Queue, vring: &VringMutex) -> Result<(), Error> {

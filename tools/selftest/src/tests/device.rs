@@ -2,8 +2,10 @@
 
 //! The driver on the programmable device, whose own counts tell what the driver made it do.
 
+mod held;
 mod limits;
 mod paced;
+mod signals;
 
 use crate::fio;
 use crate::guest::{expect, expect_idle, missed_interrupts, secs, MODES};
@@ -58,7 +60,9 @@ pub fn groups() -> Vec<Group> {
         })
         .shared("what is held back ends when the queue stops", stop_and_cont)
         .shared("a bad command is refused and changes nothing", bad_commands);
-    vec![kinds, limits::add_to(paced::group())]
+    let mut groups = vec![kinds, limits::add_to(paced::group()), held::group()];
+    groups.extend(signals::groups());
+    groups
 }
 
 fn set(vm: &Vm, disk: &str, policy: &Policy) -> Result<()> {

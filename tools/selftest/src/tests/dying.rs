@@ -29,7 +29,18 @@ pub fn groups() -> Vec<Group> {
         })
         .shared("verified I/O goes on when the device is back", comes_back)
         .shared("a disk whose device is dead can be removed", is_removed);
-    vec![group]
+    let small = Group::new("dying")
+        .guest(|lab| {
+            let file = lab.scratch(64 << 20)?.path();
+            let config = DeviceConfig::file(file).reconnects();
+            let disk = Disk::new(LAZARUS, Backend::device(config)).queue_size(8);
+            Ok(Vm::builder()
+                .vcpus(2)
+                .disk(disk)
+                .kernel_argument("sysctl.kernel.hung_task_timeout_secs=0"))
+        })
+        .shared("a small ring waits for a device that is long away", waits);
+    vec![group, small]
 }
 
 /// Case 53. What was in flight is done again by the new process, and ends once.
@@ -51,6 +62,28 @@ fn comes_back(lab: &Lab, vm: &Vm) -> Result<()> {
         complaints,
         (0, 0, 0),
     )?;
+    expect_settled(lab, vm, LAZARUS)
+}
+
+/// Case 29. Many more requests than the ring holds wait all the time, and time out again and again.
+fn waits(lab: &Lab, vm: &Vm) -> Result<()> {
+    let name = vm.block_device(LAZARUS)?;
+    vm.sh(&format!(
+        "echo {} >/sys/block/{name}/queue/io_timeout",
+        lab.scale(1000, 30_000)
+    ))?;
+    let load = fio::start_endless(vm, &name)?;
+    wait_for_requests(vm, LAZARUS, 300)?;
+    vm.device(LAZARUS)?.kill();
+    std::thread::sleep(Duration::from_secs(lab.scale(4, 120)));
+    let waiting = vm.sh(&format!("cat /sys/block/{name}/inflight"))?;
+    ensure!(
+        waiting.split_whitespace().any(|count| count != "0"),
+        "nothing waits for the device: {waiting:?}"
+    );
+    vm.restart_device(LAZARUS)?;
+    wait_for_requests(vm, LAZARUS, 600)?;
+    fio::stop(vm, vec![load])?;
     expect_settled(lab, vm, LAZARUS)
 }
 
