@@ -15,6 +15,12 @@ use vm::{Backend, DeviceConfig, Disk, Driver, FrontEnd, Vm, VmBuilder, JOB_DIR};
 /// Collects what there is to see of disks.
 const COLLECT: &str = include_str!("comparison/collect.py");
 
+/// Has udev look at all disks, and go before it gets into the way.
+const UDEV: &str = "set -e
+    /usr/lib/systemd/systemd-udevd --daemon --resolve-names=never
+    udevadm trigger --settle --action=add --subsystem-match=block
+    udevadm control --exit";
+
 /// Where the improvements are explained.
 const DIFFERENCES: &str = include_str!("../../../../Documentation/differences.rst");
 
@@ -172,7 +178,7 @@ fn compare(lab: &Lab, disks: &[Disk]) -> Result<()> {
     for (disk, ours) in &rust {
         let theirs = c.get(disk).with_context(|| format!("C has no {disk}"))?;
         ensure!(
-            theirs.len() > 100,
+            theirs.len() > 100 && theirs.contains_key("udev DEVLINKS"),
             "too little is seen of {disk}: {theirs:?}"
         );
         let keys: BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
@@ -200,6 +206,7 @@ fn collect(vm: &Vm, driver: Driver, disks: &[Disk]) -> Result<BTreeMap<String, S
         let id = disk.id();
         arguments += &format!(" {}={id}", vm.block_device(id)?);
     }
+    vm.sh(UDEV).context("udev does not work")?;
     let script = format!("python3 {JOB_DIR}/collect.py{arguments}");
     let text = vm.sh_for(secs(600), &script)?;
     vm.unload(driver)?;

@@ -129,6 +129,17 @@ class Disk:
             if key not in ("disk-seq", "maj", "min"):
                 self.note(f"lsblk {key}", lambda: value)
 
+    def udev(self):
+        """What udev's rules make of the disk, and the links to it; the daemon has run by now."""
+        status, output, _ = run("udevadm", "info", "--query=property", self.device)
+        self.note("udevadm info", lambda: status)
+        for line in output.splitlines():
+            key, value = line.split("=", 1)
+            if key == "DEVLINKS":
+                value = sorted(link for link in value.split() if "/by-diskseq/" not in link)
+            if key not in ("DISKSEQ", "MINOR", "USEC_INITIALIZED"):
+                self.note(f"udev {key}", lambda: value)
+
     def system(self):
         self.note("major number", lambda: self.major)
         self.note("minor number", lambda: "a multiple of 16" if
@@ -260,6 +271,7 @@ class Disk:
         self.files(self.folder, "")
         self.ioctls()
         self.programs()
+        self.udev()
         self.system()
         self.bad_requests()
         return self.found
