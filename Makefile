@@ -10,6 +10,7 @@ DESTDIR ?=
 QUICK ?=
 ARGS ?=
 STAGES ?=
+SOURCE ?=
 export KVER FLAVOUR MIRROR DESTDIR ARGS
 
 enter := scripts/enter
@@ -26,6 +27,9 @@ Main jobs (as root; whatever is missing is set up first, once):
   make bench           - all that is claimed, measured: counts, cost, times; 40 minutes
                          QUICK=1: counts and cost only, compared with what they were
                          ARGS="--scenario NAME" and "--list" choose and list scenarios
+  make blktests, make xfstests SOURCE=<directory of the sources>
+                       - these suites on the C driver and on ours
+                         ARGS="--tests block/003", ARGS="--fs xfs"; Documentation/testing.rst
   make bench-report    - Documentation/bench-report.md from what make bench has measured
 
 Module:
@@ -53,7 +57,7 @@ endef
 
 .DEFAULT_GOAL := module
 .PHONY: all module install setup tools run test test-long cost bench bench-report \
-	clippy fmt fmt-check doc rust-analyzer clean distclean help
+	blktests xfstests clippy fmt fmt-check doc rust-analyzer clean distclean help
 # The scripts use all processors themselves; two of them at a time would only wait for a lock.
 .NOTPARALLEL:
 
@@ -84,6 +88,9 @@ bench: module tools
 
 bench-report: tools
 	@$(enter) $(cargo_target)/vbr report --into Documentation $(ARGS)
+
+blktests xfstests: module tools
+	@scripts/suite $@ "$(SOURCE)" $(ARGS)
 
 test:
 	@scripts/test $(STAGES)
