@@ -4,12 +4,12 @@
 
 use crate::options::Options;
 use crate::suite::{Outcome, Status, Suite};
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use measuring::Progress;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vm::{Backend, Disk, Driver, Vm};
 
 /// How often the output is looked at.
@@ -28,6 +28,10 @@ const WRITABLE: &str = "set -e
         mount --rbind /$folder root/$folder
     done
     cp -a /mnt/suite root/var/suite
+    # What a distribution does at its start.
+    ln -sf /proc/self/fd /dev/fd
+    /usr/lib/systemd/systemd-udevd --daemon --resolve-names=never
+    udevadm trigger --settle
     echo '127.0.0.1 localhost' >root/etc/hosts
     exec chroot root /bin/bash -c \"$1\" >/mnt/output 2>&1 </dev/null";
 
@@ -65,21 +69,27 @@ pub fn on(driver: Driver, suite: &dyn Suite, options: &Options) -> Result<Ran> {
     let pending = vm.spawn(limit, &with_argument(WRITABLE, &script))?;
     let output = || fs::read(job.join("output")).map_or_else(|_| Vec::new(), |bytes| bytes);
     let read = || suite.parse(&String::from_utf8_lossy(&output()));
-    let deadline = Instant::now() + limit;
-    std::thread::scope(|scope| {
+    let end = std::thread::scope(|scope| {
         let waiting = scope.spawn(move || pending.wait());
-        while !waiting.is_finished() && Instant::now() < deadline {
+        while !waiting.is_finished() {
             let outcomes = read();
             let last = outcomes.last();
             let last = last.map_or("the first test", |outcome| outcome.test.as_str());
             progress.doing(&format!("{driver}: {} tests, {last}", outcomes.len()));
             std::thread::sleep(LOOK);
         }
-        drop(waiting);
+        waiting.join()
     });
     progress.finish();
     let outcomes = read();
     keep(driver, options, &output())?;
+    // Its status says no more than what is read; without that, it explains why.
+    if outcomes.is_empty() {
+        bail!(
+            "the suite ran no test on {driver}: {end:?}, {}",
+            String::from_utf8_lossy(&output())
+        );
+    }
     let trouble = vm.check().err().map(|error| format!("{error:#}"));
     if trouble.is_none() {
         vm.shutdown()?;
