@@ -67,7 +67,7 @@ pub fn on(driver: Driver, suite: &dyn Suite, options: &Options) -> Result<Ran> {
     let limit = Duration::from_secs(60 * u64::from(options.minutes));
     let script = format!("cd /var/suite && {}", suite.script());
     let pending = vm.spawn(limit, &with_argument(WRITABLE, &script))?;
-    let output = || fs::read(job.join("output")).map_or_else(|_| Vec::new(), |bytes| bytes);
+    let output = || fs::read(job.join("output")).unwrap_or_default();
     let read = || suite.parse(&String::from_utf8_lossy(&output()));
     let end = std::thread::scope(|scope| {
         let waiting = scope.spawn(move || pending.wait());

@@ -145,15 +145,16 @@ fn unload_at_once(lab: &Lab, vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Each step of the probe is undone, and the device can be used afterwards. The driver says how many
-/// steps there are: the last that it accepts fails as well.
+/// Each step of the probe is undone, and the device can be used afterwards. The driver says how
+/// many steps there are: the last that it accepts fails as well.
 fn failed_probes(lab: &Lab, vm: &Vm) -> Result<()> {
     vm.load(Driver::Rust, "")?;
     let device = vm.virtio_device(DISK)?;
     let fail = format!("{PARAMETERS}/fail_probe");
     let steps: u32 = vm
         .sh(&format!(
-            "for n in $(seq 99); do echo $n >{fail} || break; last=$n; done 2>/dev/null; echo $last"
+            "for n in $(seq 99); do echo $n >{fail} || break; last=$n; done 2>/dev/null
+             echo $last"
         ))?
         .trim()
         .parse()?;

@@ -30,7 +30,7 @@ pub fn groups() -> Vec<Group> {
     let works = Group::new("device")
         .guest(guest)
         .shared("100,000 signals for nothing while it works", while_it_works)
-        .shared("one signal for many completions", |lab, vm| seldom(lab, vm));
+        .shared("one signal for many completions", seldom);
     let idle = Group::new("device")
         .guest(move |lab| {
             // The kernel has had enough of such a line, and says so at length.
