@@ -2,6 +2,7 @@
 
 //! The report, in Markdown. All of it is made from the record.
 
+use crate::suite::environment::Environment;
 use crate::suite::pictures::Drawn;
 use crate::suite::results::{Measured, Results};
 use crate::suite::tables;
@@ -25,7 +26,9 @@ statistics. A difference is stated only if the interval excludes 1; otherwise th
 *no difference* was *shown*.
 
 Under TCG an interrupt or a kick costs no exit from the guest. What is won in time by avoiding \
-them is therefore a lower bound for hardware virtualization; counts carry over.
+them is therefore a lower bound for hardware virtualization; counts carry over. How often a device \
+interrupts depends on the machine: on some, each request has an interrupt of its own, on others \
+every fourth one has.
 ";
 
 /// The whole report.
@@ -33,10 +36,7 @@ pub fn markdown(results: &Results, pictures: &Drawn) -> String {
     let mut text = String::from("<!-- SPDX-License-Identifier: GPL-2.0 -->\n\n# Bench report\n\n");
     text += METHOD;
     text += "\nTo measure all of it again: `make bench`.\n";
-    if let Some(first) = results.scenarios.first() {
-        text += "\n";
-        text += &environment(first);
-    }
+    text += &environments(&results.scenarios);
     if !results.goals.is_empty() {
         text += "\n## What was to be shown\n\n";
         text += "The least favourable value of each figure; a verdict is *met* only if the whole \
@@ -50,32 +50,44 @@ pub fn markdown(results: &Results, pictures: &Drawn) -> String {
     text
 }
 
-fn environment(measured: &Measured) -> String {
-    let environment = &measured.environment;
-    let module = &environment.module;
-    let rows = [
-        ("guest kernel", environment.guest_kernel.clone()),
-        (
-            "QEMU",
-            format!(
-                "{}, {}",
-                environment.qemu,
-                environment.accelerator.to_uppercase()
-            ),
-        ),
-        ("fio", environment.fio.clone()),
-        ("module", format!("{} {}", module.version, module.commit)),
-        (
-            "host",
-            format!("{} × {}", environment.host_cpus, environment.host_cpu),
-        ),
-        ("begun", environment.date.clone()),
-    ];
-    let mut text = String::from("| what | which |\n|---|---|\n");
-    for (name, value) in rows {
-        let _ = writeln!(text, "| {name} | {} |", value.trim());
+/// Where the scenarios were measured: a table for each place, with what is the same there.
+fn environments(scenarios: &[Measured]) -> String {
+    let mut places: Vec<([(&str, String); 5], Vec<&Measured>)> = Vec::new();
+    for measured in scenarios {
+        let rows = place(&measured.environment);
+        match places.iter_mut().find(|(known, _)| *known == rows) {
+            Some((_, there)) => there.push(measured),
+            None => places.push((rows, vec![measured])),
+        }
+    }
+    let mut text = String::new();
+    for (rows, there) in &places {
+        let names: Vec<_> = there.iter().map(|measured| &*measured.name).collect();
+        let names = match places.len() {
+            1 => "all".to_owned(),
+            _ => names.join(", "),
+        };
+        let begun = there.iter().map(|measured| &measured.environment.date);
+        let _ = writeln!(text, "\n| scenarios | {names} |\n|---|---|");
+        for (name, value) in rows {
+            let _ = writeln!(text, "| {name} | {} |", value.trim());
+        }
+        let _ = writeln!(text, "| begun | {} |", begun.min().map_or("", |date| date));
     }
     text
+}
+
+fn place(environment: &Environment) -> [(&'static str, String); 5] {
+    let module = &environment.module;
+    let accelerator = environment.accelerator.to_uppercase();
+    let (cpus, cpu) = (environment.host_cpus, &environment.host_cpu);
+    [
+        ("guest kernel", environment.guest_kernel.clone()),
+        ("QEMU", format!("{}, {accelerator}", environment.qemu)),
+        ("fio", environment.fio.clone()),
+        ("module", format!("{} {}", module.version, module.commit)),
+        ("host", format!("{cpus} × {cpu}")),
+    ]
 }
 
 /// The values of each goal that has several.
