@@ -50,7 +50,18 @@ pub fn groups() -> Vec<Group> {
         .shared("unload under I/O is refused, then works", unload_under_io)
         .shared("unbind under I/O fails the I/O and ends", unbind_under_io)
         .shared("unplug under I/O fails the I/O and ends", unplug_under_io);
-    vec![idle, busy]
+    // A tag set of that depth would be missed after a few cycles.
+    let deep = Group::new("life-cycle")
+        .without_driver()
+        .guest(|_| {
+            let disk = Disk::new(DISK, Backend::ram(64 << 20)).queue_size(1024);
+            Ok(Vm::builder().disk(disk))
+        })
+        .shared(
+            "a probe that fails after any step leaves nothing",
+            failed_probes,
+        );
+    vec![idle, busy, deep]
 }
 
 /// Cycles a test: four tests of these make the 200 of the every-day run.
