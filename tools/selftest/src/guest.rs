@@ -4,6 +4,7 @@
 
 use crate::lab::Lab;
 use anyhow::{ensure, Context, Result};
+use serde_json::json;
 use std::fmt::Debug;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -96,6 +97,16 @@ pub fn total(vm: &Vm, disk: &str) -> Result<Counters> {
     Ok(queues
         .iter()
         .fold(Counters::default(), |sum, queue| &sum + queue))
+}
+
+/// Waits until a guest that was reset, or resets itself, is there again. As with any boot
+/// ([`Lab::boot`](crate::lab::Lab::boot)), there are two tries.
+pub fn wait_for_reboot(vm: &Vm) -> Result<()> {
+    vm.wait_for_boot(secs(120)).or_else(|err| {
+        eprintln!("# resetting once more, because {err:#}");
+        vm.monitor().execute("system_reset", json!({}))?;
+        vm.wait_for_boot(secs(120))
+    })
 }
 
 /// One counter of all queues of a disk together.

@@ -39,10 +39,6 @@ pub fn groups() -> Vec<Group> {
         .shared("load and unload, idle", load_and_unload)
         .shared("bind and unbind, idle", bind_and_unbind)
         .shared("unload at once after load", unload_at_once)
-        .shared(
-            "a probe that fails after any step leaves nothing",
-            failed_probes,
-        )
         .shared("an open disk outlives its device", open_disk);
     let busy = Group::new("life-cycle")
         .without_driver()

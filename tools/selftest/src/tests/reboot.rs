@@ -3,7 +3,7 @@
 //! The kernel ends while disks are busy: it ends in seconds, and leaves devices that are quiet.
 
 use crate::fio;
-use crate::guest::{expect, expect_settled, secs, set, wait_for_requests};
+use crate::guest::{expect, expect_settled, secs, set, wait_for_reboot, wait_for_requests};
 use crate::lab::Lab;
 use crate::qmp;
 use crate::suite::Group;
@@ -137,7 +137,7 @@ fn machine_reset(lab: &Lab) -> Result<()> {
         vm.load(lab.driver(), "")?;
         let loads = make_busy(lab, &vm)?;
         vm.monitor().execute("system_reset", json!({}))?;
-        vm.wait_for_boot(secs(120))?;
+        wait_for_reboot(&vm)?;
         drop(loads);
     }
     works_again(lab, &vm)?;

@@ -2,7 +2,7 @@
 
 //! Debian boots from a disk that the driver is bound to in an initramfs, works, and reboots.
 
-use crate::guest::{expect, secs};
+use crate::guest::{expect, secs, wait_for_reboot};
 use crate::lab::Lab;
 use crate::suite::Group;
 use anyhow::{ensure, Context, Result};
@@ -67,7 +67,7 @@ fn boots_and_reboots(lab: &Lab) -> Result<()> {
         if round + 1 < rounds {
             // The answer is lost with the machine.
             drop(vm.spawn(secs(60), "mount -o remount,ro / ; busybox reboot -f")?);
-            vm.wait_for_boot(secs(120))?;
+            wait_for_reboot(&vm)?;
         }
     }
     vm.shutdown()?;

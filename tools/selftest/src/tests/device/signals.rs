@@ -42,7 +42,8 @@ pub fn groups() -> Vec<Group> {
     vec![works, idle]
 }
 
-/// Sends `count` signals in a row, and returns how many interrupts for nothing they became.
+/// Sends `count` signals in a row, and returns how many interrupts for nothing they became: on a busy
+/// machine QEMU makes one of several.
 fn signal(vm: &Vm, count: u64) -> Result<u64> {
     let for_nothing = || -> Result<u64> {
         // What comes between the two is not for nothing, but little.
@@ -53,12 +54,7 @@ fn signal(vm: &Vm, count: u64) -> Result<u64> {
     vm.device(DISK)?.ask(&json!({
         "command": "signal", "queue": 0, "count": count, "gap_us": GAP_US
     }))?;
-    let found = for_nothing()?.saturating_sub(before);
-    ensure!(
-        found >= count / 2,
-        "{count} signals became but {found} interrupts for nothing"
-    );
-    Ok(found)
+    Ok(for_nothing()?.saturating_sub(before))
 }
 
 /// Interrupts for nothing do not reach the driver, and harm nothing: the virtio core drops them.
@@ -67,9 +63,13 @@ fn while_it_works(_lab: &Lab, vm: &Vm) -> Result<()> {
     let load = fio::start_endless(vm, &name)?;
     let before = total(vm, DISK)?;
     let mut found = 0;
-    while found < SIGNALS {
+    for _ in 0..100 {
         found += signal(vm, SIGNALS / 10)?;
+        if found >= SIGNALS {
+            break;
+        }
     }
+    ensure!(found >= SIGNALS, "there were but {found} for nothing");
     let did = &total(vm, DISK)? - &before;
     fio::stop(vm, vec![load])?;
     ensure!(
@@ -111,11 +111,18 @@ fn while_it_is_idle(vm: &Vm) -> Result<()> {
     let name = vm.block_device(DISK)?;
     vm.sh(&format!("echo 1000 >/sys/block/{name}/queue/io_timeout"))?;
     // The kernel counts those that follow each other closely.
-    signal(vm, SIGNALS * 5 / 4)?;
-    ensure!(
-        vm.dmesg()?.contains("nobody cared"),
-        "the kernel has put up with all of the interrupts"
-    );
+    let mut sent = SIGNALS * 5 / 4;
+    loop {
+        let found = signal(vm, sent)?;
+        if vm.dmesg()?.contains("nobody cared") {
+            break;
+        }
+        ensure!(
+            sent < 4 * SIGNALS,
+            "the kernel has put up with {found} interrupts for nothing"
+        );
+        sent *= 2;
+    }
     let read = |count: u32| {
         vm.sh(&format!(
             "dd if=/dev/{name} of=/dev/null bs=4k count={count} iflag=direct status=none"
