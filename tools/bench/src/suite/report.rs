@@ -50,9 +50,12 @@ pub fn markdown(results: &Results, pictures: &Drawn) -> String {
     text
 }
 
+/// What is the same for scenarios that were measured in one place: names and values.
+type Place = [(&'static str, String); 5];
+
 /// Where the scenarios were measured: a table for each place, with what is the same there.
 fn environments(scenarios: &[Measured]) -> String {
-    let mut places: Vec<([(&str, String); 5], Vec<&Measured>)> = Vec::new();
+    let mut places: Vec<(Place, Vec<&Measured>)> = Vec::new();
     for measured in scenarios {
         let rows = place(&measured.environment);
         match places.iter_mut().find(|(known, _)| *known == rows) {
@@ -77,7 +80,7 @@ fn environments(scenarios: &[Measured]) -> String {
     text
 }
 
-fn place(environment: &Environment) -> [(&'static str, String); 5] {
+fn place(environment: &Environment) -> Place {
     let module = &environment.module;
     let accelerator = environment.accelerator.to_uppercase();
     let (cpus, cpu) = (environment.host_cpus, &environment.host_cpu);

@@ -42,8 +42,8 @@ pub fn groups() -> Vec<Group> {
     vec![works, idle]
 }
 
-/// Sends `count` signals in a row, and returns how many interrupts for nothing they became: on a busy
-/// machine QEMU makes one of several.
+/// Sends `count` signals in a row, and returns how many interrupts for nothing they became: on a
+/// busy machine QEMU makes one of several.
 fn signal(vm: &Vm, count: u64) -> Result<u64> {
     let for_nothing = || -> Result<u64> {
         // What comes between the two is not for nothing, but little.
