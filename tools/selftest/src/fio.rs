@@ -2,7 +2,7 @@
 
 //! Runs fio in a guest and reads what it reports.
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use serde_json::Value;
 use std::time::Duration;
 use vm::{Output, Pending, Vm};
@@ -32,6 +32,15 @@ pub struct Report {
 
 /// fio, running beside other things.
 pub struct Running(Pending);
+
+/// A job that writes `mib` MiB of the disk `name` in blocks of all sizes, flushes now and then, and
+/// verifies what it wrote.
+pub fn all_sizes(name: &str, mib: u32) -> String {
+    format!(
+        "--name=j --filename=/dev/{name} --rw=randwrite --bsrange=512-256k --size={mib}m \
+         --iodepth=32 --ioengine=io_uring --verify=crc32c --fsync=16"
+    )
+}
 
 /// Two jobs at a depth of 32 that write parts of their own of the disk `name` for some seconds, and
 /// verify what they wrote.
@@ -107,6 +116,13 @@ impl Running {
     /// Waits for the end and demands success.
     pub fn finish(self) -> Result<Report> {
         Report::parse(&self.0.wait_ok()?)
+    }
+
+    /// Waits for the end and demands that I/O has failed, because the disk is gone.
+    pub fn fails(self) -> Result<()> {
+        let output = self.outcome()?;
+        ensure!(output.status != 0, "fio outlived its disk: {output:?}");
+        Ok(())
     }
 
     /// Waits for the end, which may be a failure.

@@ -124,6 +124,17 @@ pub fn missed_interrupts(vm: &Vm, disk: &str) -> Result<u64> {
     sum_of(vm, disk, "missed_interrupts")
 }
 
+/// Demands that the programmable device of a disk has found nothing to complain about.
+pub fn expect_no_complaints(vm: &Vm, disk: &str) -> Result<()> {
+    let found = vm.device(disk)?.total()?;
+    let complaints = (found.bad_chains, found.bad_rings, found.io_errors);
+    expect(
+        "bad chains, bad rings and I/O errors",
+        complaints,
+        (0, 0, 0),
+    )
+}
+
 /// Demands that no request of a disk is in flight, and that our driver was told of the end of each.
 pub fn expect_settled(lab: &Lab, vm: &Vm, disk: &str) -> Result<()> {
     if lab.is_ours() {

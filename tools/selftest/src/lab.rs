@@ -3,6 +3,7 @@
 //! Where tests get guests and files from.
 
 use anyhow::{Context, Result};
+use serde_json::json;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
@@ -10,6 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 use vm::{Backend, Driver, Vm, VmBuilder};
+
+/// What makes QEMU's throttle group for [`Lab::throttled`] in which 32 requests take a while.
+pub const SLOW_GROUP: [&str; 2] = ["-object", "throttle-group,id=slow,x-iops-total=400"];
 
 /// Lines of a guest's console in a report.
 const TAIL: usize = 60;
@@ -101,6 +105,15 @@ impl Lab {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.push(Arc::clone(&scratch));
         Ok(scratch)
+    }
+
+    /// A disk of `size` bytes in a sparse file, as slow as QEMU's throttle group `slow` makes it.
+    pub fn throttled(&self, size: u64) -> Result<Backend> {
+        Ok(Backend::Blockdev(json!({
+            "driver": "throttle",
+            "throttle-group": "slow",
+            "file": {"driver": "file", "filename": self.scratch(size)?.path()},
+        })))
     }
 
     /// Boots a guest whose console ends up in the report if the test fails. What is tested is not

@@ -7,6 +7,8 @@
 mod fio;
 mod guest;
 mod lab;
+mod load;
+mod open_disk;
 mod options;
 mod qmp;
 mod runner;

@@ -3,8 +3,9 @@
 //! Devices whose process dies while they have requests.
 
 use crate::fio;
-use crate::guest::{expect, expect_settled, secs, wait_for_requests, BUS_DRIVER};
+use crate::guest::{expect_no_complaints, secs, wait_for_requests, BUS_DRIVER};
 use crate::lab::Lab;
+use crate::load::Load;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
 use std::time::{Duration, Instant};
@@ -45,24 +46,15 @@ pub fn groups() -> Vec<Group> {
 
 /// Case 53. What was in flight is done again by the new process, and ends once.
 fn comes_back(lab: &Lab, vm: &Vm) -> Result<()> {
-    let name = vm.block_device(LAZARUS)?;
-    let load = fio::start_endless(vm, &name)?;
+    let load = Load::start(vm, &[LAZARUS])?;
     for _ in 0..lab.scale(4, 50) {
-        wait_for_requests(vm, LAZARUS, 300)?;
+        load.goes_on(300)?;
         vm.device(LAZARUS)?.kill();
         std::thread::sleep(Duration::from_millis(500));
         vm.restart_device(LAZARUS)?;
     }
-    wait_for_requests(vm, LAZARUS, 600)?;
-    fio::stop(vm, vec![load])?;
-    let found = vm.device(LAZARUS)?.total()?;
-    let complaints = (found.bad_chains, found.bad_rings, found.io_errors);
-    expect(
-        "bad chains, bad rings and I/O errors",
-        complaints,
-        (0, 0, 0),
-    )?;
-    expect_settled(lab, vm, LAZARUS)
+    load.end(lab, 600)?;
+    expect_no_complaints(vm, LAZARUS)
 }
 
 /// Case 29. Many more requests than the ring holds wait all the time, and time out again and again.
@@ -72,8 +64,8 @@ fn waits(lab: &Lab, vm: &Vm) -> Result<()> {
         "echo {} >/sys/block/{name}/queue/io_timeout",
         lab.scale(1000, 30_000)
     ))?;
-    let load = fio::start_endless(vm, &name)?;
-    wait_for_requests(vm, LAZARUS, 300)?;
+    let load = Load::start(vm, &[LAZARUS])?;
+    load.goes_on(300)?;
     vm.device(LAZARUS)?.kill();
     std::thread::sleep(Duration::from_secs(lab.scale(4, 120)));
     let waiting = vm.sh(&format!("cat /sys/block/{name}/inflight"))?;
@@ -82,9 +74,7 @@ fn waits(lab: &Lab, vm: &Vm) -> Result<()> {
         "nothing waits for the device: {waiting:?}"
     );
     vm.restart_device(LAZARUS)?;
-    wait_for_requests(vm, LAZARUS, 600)?;
-    fio::stop(vm, vec![load])?;
-    expect_settled(lab, vm, LAZARUS)
+    load.end(lab, 600)
 }
 
 /// Case 44. Nothing comes back from this device: after ten seconds its requests fail.
@@ -100,8 +90,7 @@ fn is_removed(_lab: &Lab, vm: &Vm) -> Result<()> {
         &format!("echo {device} >{BUS_DRIVER}/unbind; test ! -e /sys/block/{name}"),
     )?;
     let took = start.elapsed();
-    let output = load.outcome()?;
-    ensure!(output.status != 0, "fio outlived its disk: {output:?}");
+    load.fails()?;
     ensure!(took < secs(30), "the disk was removed after {took:?}");
     Ok(())
 }

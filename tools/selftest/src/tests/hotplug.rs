@@ -3,8 +3,9 @@
 //! Disks are plugged in and out while they are in use, with everything switched on.
 
 use crate::fio;
-use crate::guest::{expect, load_anew, secs, set, wait_for_requests, wait_until};
+use crate::guest::{load_anew, secs, set, wait_for_requests, wait_until};
 use crate::lab::Lab;
+use crate::open_disk::OpenDisk;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
 use std::time::Instant;
@@ -42,13 +43,7 @@ fn pull_out(lab: &Lab, vm: &Vm, kind: &str, packed: bool) -> Result<()> {
             let wait = [("coalesce_usecs", "100000"), ("coalesce_method", method)];
             set(vm, &name, &wait)?;
         }
-        let holder = vm.spawn(
-            secs(120),
-            &format!(
-                "exec 3</dev/{name}; until test -e /tmp/gone-{id}; do sleep 0.05; done
-                 dd bs=4k count=1 iflag=direct status=none <&3 2>/dev/null | wc -c"
-            ),
-        )?;
+        let open = OpenDisk::open(vm, &id)?;
         let loads = [
             fio::start_polling(vm, &name)?,
             fio::start_endless(vm, &name)?,
@@ -57,19 +52,14 @@ fn pull_out(lab: &Lab, vm: &Vm, kind: &str, packed: bool) -> Result<()> {
         let started = Instant::now();
         vm.unplug(&id)?;
         for load in loads {
-            let output = load.outcome()?;
-            ensure!(output.status != 0, "fio outlived its disk: {output:?}");
+            load.fails()?;
         }
         ensure!(
             started.elapsed() < secs(20),
             "it took {:?} until the disk was gone",
             started.elapsed()
         );
-        vm.sh(&format!(
-            "touch /tmp/gone-{id}; test ! -e /sys/block/{name}"
-        ))?;
-        let read = holder.wait_ok()?;
-        expect("bytes that the open descriptor gave", read.trim(), "0")?;
+        open.expect_gone(vm)?;
         vm.check()?;
     }
     load_anew(lab, vm, "poll_queues=1")

@@ -3,8 +3,9 @@
 //! Disks that threads of QEMU's serve, one or several, while the guest is stopped and goes on.
 
 use crate::fio;
-use crate::guest::{expect_settled, secs, wait_for_requests};
+use crate::guest::{expect_settled, secs};
 use crate::lab::Lab;
+use crate::load::Load;
 use crate::suite::Group;
 use anyhow::Result;
 use serde_json::json;
@@ -36,29 +37,17 @@ pub fn groups() -> Vec<Group> {
 
 /// Case 54.
 fn stop_and_cont(lab: &Lab, vm: &Vm) -> Result<()> {
-    let mut loads = Vec::new();
-    for disk in [ONE, MAPPED] {
-        loads.push(fio::start_endless(vm, &vm.block_device(disk)?)?);
-    }
+    let load = Load::start(vm, &[ONE, MAPPED])?;
     for round in 0..50 {
         vm.monitor().execute("stop", json!({}))?;
         std::thread::sleep(Duration::from_millis(lab.scale(10, 100)));
         vm.monitor().execute("cont", json!({}))?;
         std::thread::sleep(Duration::from_millis(lab.scale(40, 200)));
         if round % 10 == 0 {
-            for disk in [ONE, MAPPED] {
-                wait_for_requests(vm, disk, 50)?;
-            }
+            load.goes_on(50)?;
         }
     }
-    for disk in [ONE, MAPPED] {
-        wait_for_requests(vm, disk, 600)?;
-    }
-    fio::stop(vm, loads)?;
-    for disk in [ONE, MAPPED] {
-        expect_settled(lab, vm, disk)?;
-    }
-    Ok(())
+    load.end(lab, 600)
 }
 
 fn every_queue(lab: &Lab, vm: &Vm) -> Result<()> {

@@ -7,7 +7,6 @@ use crate::guest::{expect, expect_idle, secs, total};
 use crate::lab::Lab;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
-use serde_json::json;
 use std::time::{Duration, Instant};
 use vm::{Backend, Disk, Vm};
 
@@ -46,12 +45,7 @@ pub fn groups() -> Vec<Group> {
     let bounce = Group::new("pressure")
         .guest(|lab| {
             // A device that is slower than the guest, so that all requests are in flight.
-            let slow = json!({
-                "driver": "throttle",
-                "throttle-group": "slow",
-                "file": {"driver": "file", "filename": lab.scratch(128 << 20)?.path()},
-            });
-            let disk = Disk::new("bounce", Backend::Blockdev(slow))
+            let disk = Disk::new("bounce", lab.throttled(128 << 20)?)
                 .property("iommu_platform", true)
                 .property("disable-legacy", "on");
             // 8 MiB of bounce buffers for 32 requests of 1 MiB.

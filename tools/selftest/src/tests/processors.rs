@@ -2,9 +2,9 @@
 
 //! Processors come and go, those among them that were not there when the disk was bound.
 
-use crate::fio;
 use crate::guest::{expect, expect_settled, read, secs, set, wait_for_requests};
 use crate::lab::Lab;
+use crate::load::Load;
 use crate::suite::Group;
 use anyhow::Result;
 use vm::{Backend, Disk, Vm};
@@ -43,13 +43,10 @@ pub fn groups() -> Vec<Group> {
 /// Case 51: in any order, all but the first, and never a request is stuck on one that is gone.
 fn come_and_go(lab: &Lab, vm: &Vm, settings: &[(&str, &str)]) -> Result<()> {
     let changes = lab.scale(12, 500);
-    let mut loads = Vec::new();
     for disk in [DISK, PACKED] {
-        let name = vm.block_device(disk)?;
-        set(vm, &name, settings)?;
-        loads.push(fio::start_endless(vm, &name)?);
-        loads.push(fio::start_polling(vm, &name)?);
+        set(vm, &vm.block_device(disk)?, settings)?;
     }
+    let load = Load::start(vm, &[DISK, PACKED])?.and_polling()?;
     vm.sh_for(
         secs(60) + secs(2) * changes,
         &format!(
@@ -65,10 +62,7 @@ fn come_and_go(lab: &Lab, vm: &Vm, settings: &[(&str, &str)]) -> Result<()> {
             others = CPUS - 1
         ),
     )?;
-    for disk in [DISK, PACKED] {
-        wait_for_requests(vm, disk, 300)?;
-    }
-    fio::stop(vm, loads)?;
+    load.end(lab, 300)?;
     for disk in [DISK, PACKED] {
         every_processor(vm, disk)?;
         expect_settled(lab, vm, disk)?;
@@ -94,19 +88,13 @@ fn every_processor(vm: &Vm, disk: &str) -> Result<()> {
 fn come_late(lab: &Lab, vm: &Vm) -> Result<()> {
     let online = read(vm, "/sys/devices/system/cpu/online")?;
     expect("the processors online", online.as_str(), "0")?;
-    let mut loads = Vec::new();
-    for disk in [DISK, PACKED] {
-        loads.push(fio::start_endless(vm, &vm.block_device(disk)?)?);
-        wait_for_requests(vm, disk, 100)?;
-    }
+    let load = Load::start(vm, &[DISK, PACKED])?;
+    load.goes_on(100)?;
     for cpu in 1..CPUS {
         vm.sh(&format!("echo 1 >/sys/devices/system/cpu/cpu{cpu}/online"))?;
         wait_for_requests(vm, DISK, 100)?;
     }
-    for disk in [DISK, PACKED] {
-        wait_for_requests(vm, disk, 300)?;
-    }
-    fio::stop(vm, loads)?;
+    load.end(lab, 300)?;
     for disk in [DISK, PACKED] {
         let name = vm.block_device(disk)?;
         let queues = vm.sh(&format!("ls /sys/block/{name}/mq | wc -l"))?;

@@ -4,7 +4,7 @@
 
 use crate::fio;
 use crate::guest::{expect, expect_settled, secs, set, wait_for_reboot, wait_for_requests};
-use crate::lab::Lab;
+use crate::lab::{Lab, SLOW_GROUP};
 use crate::qmp;
 use crate::suite::Group;
 use anyhow::{ensure, Context, Result};
@@ -43,15 +43,10 @@ pub fn groups() -> Vec<Group> {
 }
 
 fn guest(lab: &Lab) -> Result<VmBuilder> {
-    let slow = json!({
-        "driver": "throttle",
-        "throttle-group": "slow",
-        "file": {"driver": "file", "filename": lab.scratch(64 << 20)?.path()},
-    });
     Ok(Vm::builder()
         .vcpus(2)
-        .qemu_arguments(["-object", "throttle-group,id=slow,x-iops-total=400"])
-        .disk(Disk::new(SLOW, Backend::Blockdev(slow)).num_queues(2))
+        .qemu_arguments(SLOW_GROUP)
+        .disk(Disk::new(SLOW, lab.throttled(64 << 20)?).num_queues(2))
         .disk(Disk::new(FAST, Backend::ram(64 << 20)).num_queues(2)))
 }
 

@@ -4,10 +4,11 @@
 
 use crate::fio;
 use crate::guest::{expect, expect_settled, load_anew, read, secs, set, wait_for_requests};
-use crate::lab::Lab;
+use crate::lab::{Lab, SLOW_GROUP};
+use crate::load::Load;
+use crate::open_disk::OpenDisk;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
-use serde_json::json;
 use std::time::Instant;
 use vm::{Backend, Disk, Transport, Vm};
 
@@ -27,11 +28,7 @@ pub fn groups() -> Vec<Group> {
         move |lab: &Lab| {
             let disk = |id: &&str| -> Result<Disk> {
                 let backend = if id.ends_with(SLOW) {
-                    Backend::Blockdev(json!({
-                        "driver": "throttle",
-                        "throttle-group": "slow",
-                        "file": {"driver": "file", "filename": lab.scratch(64 << 20)?.path()},
-                    }))
+                    lab.throttled(64 << 20)?
                 } else {
                     Backend::ram(64 << 20)
                 };
@@ -41,9 +38,7 @@ pub fn groups() -> Vec<Group> {
                     .transport(Transport::PciExpress))
             };
             let disks = ids.iter().map(disk).collect::<Result<Vec<_>>>()?;
-            let vm = Vm::builder()
-                .vcpus(2)
-                .qemu_arguments(["-object", "throttle-group,id=slow,x-iops-total=400"]);
+            let vm = Vm::builder().vcpus(2).qemu_arguments(SLOW_GROUP);
             Ok(disks.into_iter().fold(vm, |vm, disk| vm.disk(disk)))
         }
     };
@@ -98,23 +93,13 @@ fn idle(lab: &Lab, vm: &Vm) -> Result<()> {
 }
 
 fn under_io(lab: &Lab, vm: &Vm, disks: &[&str], times: u32) -> Result<()> {
-    let mut loads = Vec::new();
-    for disk in disks {
-        loads.push(fio::start_endless(vm, &vm.block_device(disk)?)?);
-    }
+    let load = Load::start(vm, disks)?;
     for _ in 0..times {
         for disk in disks {
             reset_when_busy(vm, disk)?;
         }
     }
-    for disk in disks {
-        wait_for_requests(vm, disk, 300)?;
-    }
-    fio::stop(vm, loads)?;
-    for disk in disks {
-        expect_settled(lab, vm, disk)?;
-    }
-    Ok(())
+    load.end(lab, 300)
 }
 
 /// Resets the device of a disk after some more requests.
@@ -127,7 +112,7 @@ fn reset_when_busy(vm: &Vm, disk: &str) -> Result<()> {
 
 fn while_requests_wait(lab: &Lab, vm: &Vm) -> Result<()> {
     let name = vm.block_device(SPLIT)?;
-    let load = fio::start_endless(vm, &name)?;
+    let load = Load::start(vm, &[SPLIT])?;
     for method in ["timer", "event"] {
         let wait = [("coalesce_usecs", "100000"), ("coalesce_method", method)];
         set(vm, &name, &wait)?;
@@ -135,25 +120,17 @@ fn while_requests_wait(lab: &Lab, vm: &Vm) -> Result<()> {
             reset_when_busy(vm, SPLIT)?;
         }
     }
-    wait_for_requests(vm, SPLIT, 300)?;
-    fio::stop(vm, vec![load])?;
-    expect_settled(lab, vm, SPLIT)?;
+    load.end(lab, 300)?;
     load_anew(lab, vm, "")
 }
 
 fn with_polled_queues(lab: &Lab, vm: &Vm) -> Result<()> {
     load_anew(lab, vm, "poll_queues=1")?;
-    let name = vm.block_device(SPLIT)?;
-    let loads = vec![
-        fio::start_polling(vm, &name)?,
-        fio::start_endless(vm, &name)?,
-    ];
+    let load = Load::start(vm, &[SPLIT])?.and_polling()?;
     for _ in 0..lab.scale(3, 50) {
         reset_when_busy(vm, SPLIT)?;
     }
-    wait_for_requests(vm, SPLIT, 600)?;
-    fio::stop(vm, loads)?;
-    expect_settled(lab, vm, SPLIT)?;
+    load.end(lab, 600)?;
     load_anew(lab, vm, "")
 }
 
@@ -168,13 +145,7 @@ fn surprise(vm: &Vm, disk: &str) -> Result<()> {
          --size=64m --time_based --runtime=120"
     );
     let load = fio::start(vm, secs(180), &job)?;
-    let holder = vm.spawn(
-        secs(180),
-        &format!(
-            "exec 3</dev/{name}; until test -e /tmp/gone-{disk}; do sleep 0.05; done
-             dd bs=4k count=1 iflag=direct status=none <&3 2>/dev/null | wc -c"
-        ),
-    )?;
+    let open = OpenDisk::open(vm, disk)?;
     wait_for_requests(vm, disk, 100)?;
     let started = Instant::now();
     vm.sh_for(
@@ -185,16 +156,11 @@ fn surprise(vm: &Vm, disk: &str) -> Result<()> {
              while test -e {device}; do sleep 0.05; done"
         ),
     )?;
-    let output = load.outcome()?;
-    ensure!(output.status != 0, "fio outlived its disk: {output:?}");
+    load.fails()?;
     ensure!(
         started.elapsed() < secs(30),
         "it took {:?} until the disk was gone",
         started.elapsed()
     );
-    vm.sh(&format!(
-        "touch /tmp/gone-{disk}; test ! -e /sys/block/{name}"
-    ))?;
-    let read = holder.wait_ok()?;
-    expect("bytes that the open descriptor gave", read.trim(), "0")
+    open.expect_gone(vm)
 }

@@ -7,7 +7,8 @@
 
 use crate::fio;
 use crate::guest::{expect, expect_settled, load_anew, number, secs, set, wait_for_requests};
-use crate::lab::Lab;
+use crate::lab::{Lab, SLOW_GROUP};
+use crate::load::Load;
 use crate::qmp;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
@@ -46,17 +47,12 @@ const WAITING: [&[(&str, &str)]; 6] = [
 pub fn groups() -> Vec<Group> {
     let group = Group::new("sleep")
         .guest(|lab| {
-            let slow = json!({
-                "driver": "throttle",
-                "throttle-group": "slow",
-                "file": {"driver": "file", "filename": lab.scratch(64 << 20)?.path()},
-            });
             let disk = |id| Disk::new(id, Backend::ram(SIZE)).num_queues(2);
             Ok(Vm::builder()
                 .vcpus(2)
                 .root(Root::Memory)
-                .qemu_arguments(["-object", "throttle-group,id=slow,x-iops-total=400"])
-                .disk(Disk::new(SLOW, Backend::Blockdev(slow)).num_queues(2))
+                .qemu_arguments(SLOW_GROUP)
+                .disk(Disk::new(SLOW, lab.throttled(SIZE)?).num_queues(2))
                 .disk(Disk::new(SWAP, Backend::ram(512 << 20)).num_queues(2))
                 .disk(disk(SPLIT))
                 .disk(disk(FLAGS).event_idx(false))
@@ -123,33 +119,18 @@ fn idle(vm: &Vm) -> Result<()> {
 
 /// Case 47: what is in flight is drained, then the device is reset, and all data is right.
 fn under_io(lab: &Lab, vm: &Vm, state: &str, disks: &[&str], times: u32) -> Result<()> {
-    let loads = disks
-        .iter()
-        .map(|disk| {
-            let name = vm.block_device(disk)?;
-            fio::start_endless(vm, &name)
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let load = Load::start(vm, disks)?;
     for _ in 0..times {
-        for disk in disks {
-            wait_for_requests(vm, disk, 300)?;
-        }
+        load.goes_on(300)?;
         sleep(vm, state)?;
     }
-    for disk in disks {
-        wait_for_requests(vm, disk, 300)?;
-    }
-    fio::stop(vm, loads)?;
-    for disk in disks {
-        expect_settled(lab, vm, disk)?;
-    }
-    Ok(())
+    load.end(lab, 300)
 }
 
 /// The kernel writes an image of the guest's memory to the disk, switches all devices off, and
 /// reads the image from there again as if it had just been booted.
 fn hibernate(lab: &Lab, vm: &Vm) -> Result<()> {
-    let (name, busy) = (vm.block_device(SWAP)?, vm.block_device(SPLIT)?);
+    let name = vm.block_device(SWAP)?;
     vm.sh(&format!(
         "set -e
          mkswap /dev/{name} >/dev/null
@@ -162,9 +143,9 @@ fn hibernate(lab: &Lab, vm: &Vm) -> Result<()> {
         let bytes = |count| qmp::block_count(vm, SWAP, count);
         Ok((bytes("wr_bytes")?, bytes("rd_bytes")?))
     };
-    let load = fio::start_endless(vm, &busy)?;
+    let load = Load::start(vm, &[SPLIT])?;
     for _ in 0..lab.scale(1, 10) {
-        wait_for_requests(vm, SPLIT, 100)?;
+        load.goes_on(100)?;
         let before = moved()?;
         vm.sh_for(secs(300), "echo disk >/sys/power/state")?;
         let after = moved()?;
@@ -175,8 +156,7 @@ fn hibernate(lab: &Lab, vm: &Vm) -> Result<()> {
              bytes read"
         );
     }
-    wait_for_requests(vm, SPLIT, 100)?;
-    fio::stop(vm, vec![load])?;
+    load.end(lab, 100)?;
     vm.sh(&format!("busybox swapoff /dev/{name}"))?;
     fio::run(vm, secs(60), &fio::verified(&name, 1))?;
     expect_settled(lab, vm, SWAP)?;
@@ -232,10 +212,7 @@ fn keeps_what_it_had(lab: &Lab, vm: &Vm) -> Result<()> {
 /// Case 23: a timer that runs when sleep comes neither delays it nor fires into what is gone.
 fn while_requests_wait(lab: &Lab, vm: &Vm) -> Result<()> {
     let (split, packed) = (vm.block_device(SPLIT)?, vm.block_device(PACKED)?);
-    let loads = [&split, &packed]
-        .into_iter()
-        .map(|name| fio::start_endless(vm, name))
-        .collect::<Result<Vec<_>>>()?;
+    let load = Load::start(vm, &[SPLIT, PACKED])?;
     for settings in lab.scale(&WAITING[2..], &WAITING) {
         for name in [&split, &packed] {
             set(vm, name, settings)?;
@@ -250,26 +227,17 @@ fn while_requests_wait(lab: &Lab, vm: &Vm) -> Result<()> {
         );
         wait_for_requests(vm, PACKED, 200)?;
     }
-    fio::stop(vm, loads)?;
-    for disk in [SPLIT, PACKED] {
-        expect_settled(lab, vm, disk)?;
-    }
+    load.end(lab, 200)?;
     load_anew(lab, vm, "")
 }
 
 fn with_polled_queues(lab: &Lab, vm: &Vm) -> Result<()> {
     load_anew(lab, vm, "poll_queues=1")?;
-    let name = vm.block_device(SPLIT)?;
-    let loads = vec![
-        fio::start_polling(vm, &name)?,
-        fio::start_endless(vm, &name)?,
-    ];
+    let load = Load::start(vm, &[SPLIT])?.and_polling()?;
     for _ in 0..lab.scale(2, 20) {
-        wait_for_requests(vm, SPLIT, 200)?;
+        load.goes_on(200)?;
         sleep(vm, "mem")?;
     }
-    wait_for_requests(vm, SPLIT, 200)?;
-    fio::stop(vm, loads)?;
-    expect_settled(lab, vm, SPLIT)?;
+    load.end(lab, 200)?;
     load_anew(lab, vm, "")
 }

@@ -64,14 +64,7 @@ fn works(lab: &Lab, vm: &Vm, disk: &str, modern: bool) -> Result<()> {
     expect("whether the interface is that of virtio 1", has, modern)?;
     for _ in 0..2 {
         let name = vm.block_device(disk)?;
-        fio::run(
-            vm,
-            secs(120),
-            &format!(
-                "--name=j --filename=/dev/{name} --rw=randwrite --bsrange=512-256k --size=8m \
-                 --iodepth=32 --ioengine=io_uring --verify=crc32c --fsync=16"
-            ),
-        )?;
+        fio::run(vm, secs(120), &fio::all_sizes(&name, 8))?;
         expect_settled(lab, vm, disk)?;
         load_anew(lab, vm, "")?;
     }

@@ -189,13 +189,6 @@ fn legacy(_lab: &Lab, vm: &Vm, disk: &str) -> Result<()> {
         "the device is not a legacy one: {features:?}"
     );
     let name = vm.block_device(disk)?;
-    fio::run(
-        vm,
-        secs(60),
-        &format!(
-            "--name=j --filename=/dev/{name} --rw=randwrite --bsrange=512-256k --size=16m \
-             --iodepth=32 --ioengine=io_uring --verify=crc32c --fsync=16"
-        ),
-    )?;
+    fio::run(vm, secs(60), &fio::all_sizes(&name, 16))?;
     expect_idle(vm, disk)
 }

@@ -2,7 +2,7 @@
 
 //! The pace of the programmable device, and what both sides count.
 
-use super::{counts, expect_good, set, slow};
+use super::{counts, expect_good, read_blocks, set, slow};
 use crate::fio;
 use crate::guest::{expect, secs, total, wait_until};
 use crate::lab::Lab;
@@ -31,15 +31,6 @@ pub fn group() -> Group {
             signals_in_the_handler,
         )
         .shared("a device comes and goes", |_, vm| plugged(vm))
-}
-
-/// Reads `count` blocks one after the other and returns how long that took.
-fn read_blocks(vm: &Vm, name: &str, count: u32) -> Result<Duration> {
-    let started = Instant::now();
-    vm.sh(&format!(
-        "dd if=/dev/{name} of=/dev/null bs=4k count={count} iflag=direct status=none"
-    ))?;
-    Ok(started.elapsed())
 }
 
 fn times(vm: &Vm) -> Result<()> {

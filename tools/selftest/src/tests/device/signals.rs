@@ -2,14 +2,14 @@
 
 //! Signals for nothing, and fewer signals than there are completions (case 25).
 
-use super::{counts, expect_good, set};
+use super::{counts, expect_good, read_blocks, set};
 use crate::fio;
 use crate::guest::{expect, expect_idle, missed_interrupts, secs, total, wait_until};
 use crate::lab::Lab;
 use crate::suite::Group;
 use anyhow::{ensure, Result};
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vm::{Backend, DeviceConfig, Disk, Policy, Signal, Vm};
 
 /// The disk whose device signals as it likes.
@@ -59,8 +59,7 @@ fn signal(vm: &Vm, count: u64) -> Result<u64> {
 
 /// Interrupts for nothing do not reach the driver, and harm nothing: the virtio core drops them.
 fn while_it_works(_lab: &Lab, vm: &Vm) -> Result<()> {
-    let name = vm.block_device(DISK)?;
-    let load = fio::start_endless(vm, &name)?;
+    let load = fio::start_endless(vm, &vm.block_device(DISK)?)?;
     let before = total(vm, DISK)?;
     let mut found = 0;
     for _ in 0..100 {
@@ -123,16 +122,9 @@ fn while_it_is_idle(vm: &Vm) -> Result<()> {
         );
         sent *= 2;
     }
-    let read = |count: u32| {
-        vm.sh(&format!(
-            "dd if=/dev/{name} of=/dev/null bs=4k count={count} iflag=direct status=none"
-        ))
-    };
-    read(1)?;
+    read_blocks(vm, &name, 1)?;
     expect("missed interrupts", missed_interrupts(vm, DISK)?, 1)?;
-    let start = Instant::now();
-    read(100)?;
-    let took = start.elapsed();
+    let took = read_blocks(vm, &name, 100)?;
     ensure!(
         took < Duration::from_secs(20),
         "100 reads took {took:?} on a queue that is watched"
