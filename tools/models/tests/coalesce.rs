@@ -2,6 +2,9 @@
 
 //! The coalescing policy: its bounds, its hysteresis, and how soon it follows the load.
 
+mod common;
+
+use common::random;
 use models::driver::coalesce::{
     Coalesce, Found, Load, Method, Policy, Wait, ADAPTIVE_USECS, FALL_USECS, MIN_USECS,
 };
@@ -119,16 +122,8 @@ fn time_to_rest(policy: &mut Policy, settings: &Coalesce, in_flight: u32, idle: 
     panic!("{policy:?} does not come to rest with {in_flight} in flight");
 }
 
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 2000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(random(2000))]
 
     #[test]
     fn waits_are_within_their_bounds(settings in settings(), events in events(RING)) {

@@ -3,6 +3,9 @@
 //! The decisions of the completion protocol in a single thread: how often it drains, how many
 //! signals it costs, and when the next one comes.
 
+mod common;
+
+use common::random;
 use models::driver::completion::{End, Pass, Plan, Rearm};
 use models::driver::suppress::Suppress::{self, Delayed, Loop, Off};
 use models::virtqueue::{Format, Layout};
@@ -52,16 +55,8 @@ fn first_interrupt(world: &mut World, count: u16) -> Pass {
         .expect("the first completion is signalled")
 }
 
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 2000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(random(2000))]
 
     /// While the handler runs, the device signals for every buffer that meets an empty ring in mode
     /// off, and never in the other modes.

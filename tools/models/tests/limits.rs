@@ -3,6 +3,9 @@
 //! Limits out of a configuration space in which anything may stand: what comes out passes the block
 //! layer's own checks, or it is an error that names the value.
 
+mod common;
+
+use common::random;
 use models::driver::limits::{
     max_queues, queue_depth, Config, Error, Limits, Machine, Ring, Topology, MIN_SEGMENT, SECTOR,
 };
@@ -263,11 +266,7 @@ fn machines() -> impl Strategy<Value = Machine> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 20_000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(random(20_000))]
 
     #[test]
     fn any_configuration_is_valid_or_refused(

@@ -3,6 +3,9 @@
 //! Limits of discards and the like out of a configuration space in which anything may stand (case
 //! 5): what comes out is right for the block layer, or the disk goes without the operation.
 
+mod common;
+
+use common::random;
 use models::driver::limits::{Config as DiskConfig, Limits, Machine, Ring, Topology};
 use models::driver::ranges::{Config, Fields, Ranges, Warning, MAX_RANGES};
 use proptest::prelude::*;
@@ -225,11 +228,7 @@ fn any_fields() -> impl Strategy<Value = Option<Fields>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 20_000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(random(20_000))]
 
     #[test]
     fn any_configuration_can_be_served(

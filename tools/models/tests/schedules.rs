@@ -3,6 +3,9 @@
 //! The completion protocol under long random schedules in a single thread, with plans that change
 //! at any time, arbitrary ones and those that the driver makes of its settings.
 
+mod common;
+
+use common::random;
 use models::driver::coalesce::{Coalesce, Method};
 use models::driver::completion::{End, Pass, Plan, Rearm};
 use models::driver::suppress::Suppress;
@@ -196,16 +199,8 @@ fn assert_pass_is_sane(pass: Pass, budget: u32) {
     }
 }
 
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 2000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(random(2000))]
 
     #[test]
     fn random_schedules_lose_nothing(schedule in schedules()) {
@@ -224,7 +219,7 @@ fn broken_rings_are_noticed() {
         let broken = |schedule| run(schedule, Some(fault));
         let unshrunk = ProptestConfig {
             max_shrink_iters: 0,
-            ..config()
+            ..random(2000)
         };
         let outcome = TestRunner::new(unshrunk).run(&schedules(), broken);
         assert!(

@@ -4,6 +4,9 @@
 //! passes the block layer's own checks, or it is an error that names the value; and whoever asks
 //! for zones comes to an end.
 
+mod common;
+
+use common::random;
 use models::driver::zone_report::{
     length, walk, Error, Source, State, Stop, Zone, DESCRIPTOR, HEAD,
 };
@@ -436,11 +439,7 @@ fn tellings() -> impl Strategy<Value = Told> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 20_000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(random(20_000))]
 
     /// What `blk_validate_zoned_limits()` and `blk_revalidate_disk_zones()` demand.
     #[test]
