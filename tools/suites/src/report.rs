@@ -3,7 +3,7 @@
 //! What came out, as a table and as JSON.
 
 use crate::options::Options;
-use crate::run::{status, Ran};
+use crate::run::Ran;
 use crate::suite::{Outcome, Status};
 use anyhow::{Context, Result};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -114,6 +114,12 @@ impl Report {
         }
         table
     }
+}
+
+/// How a test ended, if it is among these.
+fn status(outcomes: &[Outcome], test: &str) -> Status {
+    let found = outcomes.iter().find(|outcome| outcome.test == test);
+    found.map_or(Status::Missing, |outcome| outcome.status)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A guest in which a suite runs on one driver.
 
 use crate::options::Options;
-use crate::suite::{Outcome, Status, Suite};
+use crate::suite::{Outcome, Suite};
 use anyhow::{bail, ensure, Context, Result};
 use measuring::Progress;
 use std::fs::{self, File};
@@ -123,10 +123,4 @@ fn keep(driver: Driver, options: &Options, output: &[u8]) -> Result<()> {
         .results()?
         .join(format!("{}-{driver}.log", options.name()));
     fs::write(&file, output).with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// How a test ended, if it is among these.
-pub fn status(outcomes: &[Outcome], test: &str) -> Status {
-    let found = outcomes.iter().find(|outcome| outcome.test == test);
-    found.map_or(Status::Missing, |outcome| outcome.status)
 }
