@@ -290,9 +290,9 @@ pub(crate) fn rescue(queue: &Polled<Queue>, request: &Expired<'_>) {
     if ring.is_patient() {
         return;
     }
-    ring.miss();
+    let next = ring.miss();
     drop(ring);
-    rearm(queue);
+    queue.follow(next);
     kernel::pr_warn_once!(
         "request {} had completed without an interrupt; its queue is polled until one comes. \
          Further ones are only counted\n",

@@ -106,11 +106,12 @@ impl Ring {
         self.polled || self.settings.suppress.plan().rearm == Rearm::Delayed
     }
 
-    /// Counts a completion that no interrupt has told of, although one was promised. The queue is
-    /// watched from the next pass on, until an interrupt comes.
-    pub(crate) fn miss(&mut self) {
+    /// Counts a completion that no interrupt has told of, although one was promised. From then on
+    /// the queue is watched, until an interrupt comes. Returns when to look again.
+    pub(crate) fn miss(&mut self) -> Next {
         self.stats.missed_interrupts.add(1u32);
         self.watched = true;
+        Next::After(WATCH_USECS)
     }
 
     /// Sets what the next pass goes by. What coalescing has learnt by other settings is forgotten.
