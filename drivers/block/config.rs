@@ -90,10 +90,6 @@ const SECURE_ERASE_SECTOR_ALIGNMENT: Gated<u32, Features> = Gated::at(
     offset_of!(C, secure_erase_sector_alignment),
     Features::SECURE_ERASE,
 );
-
-/// The largest capacity in sectors of 512 bytes, `BLK_DEV_MAX_SECTORS`: as many bytes as an offset
-/// in a file can count.
-const MAX_SECTORS: u64 = i64::MAX as u64 >> 9;
 const ZONE_SECTORS: Gated<u32, Features> =
     Gated::at(offset_of!(C, zoned.zone_sectors), Features::ZONED);
 const MAX_OPEN_ZONES: Gated<u32, Features> =
@@ -105,6 +101,10 @@ const MAX_APPEND_SECTORS: Gated<u32, Features> =
 const WRITE_GRANULARITY: Gated<u32, Features> =
     Gated::at(offset_of!(C, zoned.write_granularity), Features::ZONED);
 const MODEL: Gated<u8, Features> = Gated::at(offset_of!(C, zoned.model), Features::ZONED);
+
+/// The largest capacity in sectors of 512 bytes, `BLK_DEV_MAX_SECTORS`: as many bytes as an offset
+/// in a file can count.
+const MAX_SECTORS: u64 = i64::MAX as u64 >> 9;
 
 /// The capacity in sectors of 512 bytes.
 ///
