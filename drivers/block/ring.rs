@@ -8,6 +8,7 @@ use crate::{
     completion::{self, End, Handler, Plan, Rearm},
     device::BlockDriver,
     history::History,
+    kicks::Due,
     settings::Settings,
     stats::{Source, Stats},
     suppress::Suppress,
@@ -15,7 +16,7 @@ use crate::{
 };
 use blk_mq::{Done, Hctx, Next, Request, RequestList, Started};
 use trace::QueueId;
-use virtio::{Kick, Reason, Rejected, Used, UsedEventHint, Virtqueue};
+use virtio::{Reason, Rejected, Used, UsedEventHint, Virtqueue};
 
 /// How often a queue is looked at whose interrupts get lost, in microseconds.
 const WATCH_USECS: u32 = 10_000;
@@ -181,13 +182,14 @@ impl Ring {
 
     /// Prepares a kick; the device is notified after the lock.
     #[inline]
-    pub(crate) fn kick(&mut self) -> Option<Kick> {
-        let kick = self.vq.as_mut()?.kick_prepare();
-        match kick {
-            Some(_) => self.stats.kicks.add(1u32),
-            None => self.stats.suppressed_kicks.add(1u32),
-        }
-        kick
+    pub(crate) fn kick(&mut self) -> Option<Due> {
+        let Some(kick) = self.vq.as_mut()?.kick_prepare() else {
+            self.stats.suppressed_kicks.add(1u32);
+            return None;
+        };
+        let before = self.stats.kicks.get();
+        self.stats.kicks.add(1u32);
+        Some(Due::new(kick, before))
     }
 
     /// Runs a pass of the protocol and collects in `done` what the device has returned. [`None`] if

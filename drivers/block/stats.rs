@@ -32,6 +32,11 @@ impl Counter {
     pub(crate) fn add(&mut self, count: impl Into<u64>) {
         self.0 = self.0.wrapping_add(count.into());
     }
+
+    #[inline]
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
 }
 
 /// The counters of a queue, guarded by its lock.

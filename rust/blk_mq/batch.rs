@@ -59,10 +59,16 @@ impl<T: Operations> CompletionBatch<T> {
     /// [`CompletionBatch::end_all`].
     pub fn end_each(mut list: RequestList<T, Done>) {
         while let Some(request) = list.pop() {
-            let status = T::status(&request);
-            if let Some(request) = Self::keep(request) {
-                request.end(status);
-            }
+            Self::end_single(request);
+        }
+    }
+
+    /// Ends a request by itself.
+    #[inline]
+    fn end_single(request: Request<T, Done>) {
+        let status = T::status(&request);
+        if let Some(request) = Self::keep(request) {
+            request.end(status);
         }
     }
 
@@ -77,17 +83,22 @@ impl<T: Operations> CompletionBatch<T> {
         (!gone).then(|| unsafe { Request::from_raw(rq) })
     }
 
-    /// Ends all requests of `list`. Any context in which their completion may run: hard interrupt,
-    /// softirq or process, without the queue's lock.
+    /// Ends all requests of `list`; a single one by itself, as a batch of one costs more. Any context
+    /// in which their completion may run: hard interrupt, softirq or process, without the queue's
+    /// lock.
     #[inline]
     pub fn end_all(mut list: RequestList<T, Done>) {
-        if list.is_empty() {
+        let Some(first) = list.pop() else {
             return;
+        };
+        if list.is_empty() {
+            return Self::end_single(first);
         }
         let mut batch = Self {
             iob: bindings::io_comp_batch::default(),
             _requests: PhantomData,
         };
+        batch.end(first);
         while let Some(request) = list.pop() {
             batch.end(request);
         }

@@ -38,6 +38,13 @@ macro_rules! tracepoints {
     )*};
 }
 
+/// Whether somebody watches [`kick`], so that it is worth the time that it tells.
+#[inline(always)]
+pub fn is_kick_watched() -> bool {
+    // SAFETY: The key is that of a tracepoint, defined by C.
+    unsafe { static_branch_unlikely!(ext::__tracepoint_kick, bindings::tracepoint, key) }
+}
+
 tracepoints! {
     /// An interrupt of the queue reached the driver, with so many requests in flight.
     queue_interrupt(in_flight: u32), __tracepoint_queue_interrupt, rust_do_trace_queue_interrupt;

@@ -16,6 +16,7 @@ pub fn groups() -> Vec<Group> {
     let mut group = Group::new("counters")
         .guest(|_| Ok(Vm::builder().vcpus(2).disk(disk().num_queues(2))))
         .shared("at depth 1 everything is exact", depth_1)
+        .shared("of 16 kicks one is timed, and each that is traced", timed)
         .shared("each queue has its files, and nothing else is there", files);
     for mode in MODES {
         group = group.shared(
@@ -111,6 +112,34 @@ fn depth_64(vm: &Vm, mode: &str) -> Result<()> {
         expect("the drains with suppress=off", did.drains, did.interrupts)?;
     }
     expect_histogram(&did)
+}
+
+/// Only the sample goes into the histogram; whoever traces kicks sees all of them.
+fn timed(_lab: &Lab, vm: &Vm) -> Result<()> {
+    const KICK: &str = "/sys/kernel/tracing/events/virtio_blk_rs/kick/enable";
+    let name = vm.block_device(DISK)?;
+    let before = total(vm, DISK)?.kicks;
+    vm.sh(&format!("echo 1 >{KICK}"))?;
+    fio::run(vm, secs(60), &reads(&name, 100, 1))?;
+    let traced = vm.sh(&format!(
+        "echo 0 >{KICK}; grep -c ' kick: ' /sys/kernel/tracing/trace
+         echo >/sys/kernel/tracing/trace"
+    ))?;
+    let did = total(vm, DISK)?.kicks - before;
+    ensure!(did > 0, "there were no kicks");
+    expect("the traced kicks", traced.trim(), did.to_string().as_str())?;
+    let sample = vm.sh(&format!(
+        "for queue in {DEBUGFS}/{name}/queue?; do
+             awk '/^kicks / {{ kicks = $2 }}
+                  /^hist_kick_ns / {{ for (i = 2; i <= NF; i++) timed += $i }}
+                  END {{ print int((kicks + 15) / 16), timed }}' $queue
+         done"
+    ))?;
+    for line in sample.lines() {
+        let (right, timed) = line.split_once(' ').context("two numbers")?;
+        expect("the kicks that are timed", timed, right)?;
+    }
+    expect("the number of queues", sample.lines().count(), 2)
 }
 
 /// Completed requests, by the block layer's account: reads, writes and flushes.
