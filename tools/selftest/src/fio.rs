@@ -18,7 +18,7 @@ const ENDLESS: Duration = Duration::from_secs(3600);
 const STATUS_STOPPED: i32 = 128;
 
 /// What fio did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Reads, those for verification among them.
     pub reads: u64,
@@ -28,6 +28,17 @@ pub struct Report {
     pub syncs: u64,
     /// Milliseconds for which the longest job ran.
     pub runtime_ms: u64,
+}
+
+/// What one of fio's jobs did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// The number of the error that has ended it, or 0.
+    pub error: u64,
+    /// What it did before.
+    pub report: Report,
 }
 
 /// fio, running beside other things.
@@ -118,6 +129,12 @@ impl Running {
         Report::parse(&self.0.wait_ok()?)
     }
 
+    /// Waits for the end, and tells of each job.
+    pub fn jobs(self) -> Result<Vec<Job>> {
+        let output = self.0.wait()?;
+        Job::parse_all(&output.stdout).with_context(|| output.stderr)
+    }
+
     /// Waits for the end and demands that I/O has failed, because the disk is gone.
     pub fn fails(self) -> Result<()> {
         let output = self.outcome()?;
@@ -131,9 +148,9 @@ impl Running {
     }
 }
 
-impl Report {
+impl Job {
     /// Parses fio's JSON, in front of which there may be warnings.
-    fn parse(text: &str) -> Result<Self> {
+    fn parse_all(text: &str) -> Result<Vec<Self>> {
         let start = if text.starts_with('{') {
             0
         } else {
@@ -145,28 +162,40 @@ impl Report {
         let jobs = report["jobs"]
             .as_array()
             .context("fio's report has no jobs")?;
-        for job in jobs {
-            if job["error"] != 0 {
-                bail!(
-                    "fio's job {} failed with error {}",
-                    job["jobname"],
-                    job["error"]
-                );
-            }
-        }
-        let sum = |kind: &str| {
-            let counts = jobs.iter().map(|job| job[kind]["total_ios"].as_u64());
-            counts
-                .sum::<Option<u64>>()
-                .with_context(|| format!("fio reports no {kind} I/Os"))
+        jobs.iter().map(Self::parse).collect()
+    }
+
+    fn parse(job: &Value) -> Result<Self> {
+        let number = |value: &Value, what: &str| {
+            let number = value.as_u64();
+            number.with_context(|| format!("fio does not report {what} as a number"))
         };
-        let runtimes = jobs.iter().filter_map(|job| job["job_runtime"].as_u64());
+        let ios = |kind: &str| number(&job[kind]["total_ios"], kind);
         Ok(Self {
-            reads: sum("read")?,
-            writes: sum("write")?,
-            syncs: sum("sync")?,
-            runtime_ms: runtimes.max().unwrap_or_default(),
+            name: job["jobname"].as_str().unwrap_or_default().to_owned(),
+            error: number(&job["error"], "an error")?,
+            report: Report {
+                reads: ios("read")?,
+                writes: ios("write")?,
+                syncs: ios("sync")?,
+                runtime_ms: number(&job["job_runtime"], "the time")?,
+            },
         })
+    }
+}
+
+impl Report {
+    /// The sum of what fio's JSON tells of jobs, none of which may have failed.
+    fn parse(text: &str) -> Result<Self> {
+        let mut sum = Self::default();
+        for Job { name, error, report } in Job::parse_all(text)? {
+            ensure!(error == 0, "fio's job {name} failed with error {error}");
+            sum.reads += report.reads;
+            sum.writes += report.writes;
+            sum.syncs += report.syncs;
+            sum.runtime_ms = sum.runtime_ms.max(report.runtime_ms);
+        }
+        Ok(sum)
     }
 
     /// Reads and writes.
@@ -198,6 +227,9 @@ mod tests {
     fn a_failed_job_is_an_error() {
         let text = format!("{{\"jobs\": [{}, {}]}}", job(0), job(84));
         assert!(Report::parse(&text).unwrap_err().to_string().contains("84"));
+        let errors: Vec<_> = Job::parse_all(&text).unwrap();
+        let errors: Vec<_> = errors.iter().map(|job| job.error).collect();
+        assert_eq!(errors, [0, 84]);
         assert!(Report::parse("nothing").is_err());
     }
 }

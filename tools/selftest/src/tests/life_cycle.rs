@@ -60,9 +60,14 @@ pub fn groups() -> Vec<Group> {
     vec![idle, busy, deep]
 }
 
-/// Cycles a test: four tests of these make the 200 of the every-day run.
-fn cycles(lab: &Lab) -> u32 {
+/// Cycles of a test without I/O.
+fn idle_cycles(lab: &Lab) -> u32 {
     lab.scale(50, 200)
+}
+
+/// Cycles of a test with I/O, which takes longer to start than all else.
+fn busy_cycles(lab: &Lab) -> u32 {
+    lab.scale(20, 200)
 }
 
 /// The limit for `cycles` of something that takes well below two seconds.
@@ -109,7 +114,7 @@ fn cycle(vm: &Vm, cycles: u32, body: &str) -> Result<()> {
 fn load_and_unload(lab: &Lab, vm: &Vm) -> Result<()> {
     cycle(
         vm,
-        cycles(lab),
+        idle_cycles(lab),
         "insmod /mnt/virtio_blk_rs.ko || exit 1
          settled vda
          dd if=/dev/vda of=/dev/null bs=64k count=4 iflag=direct status=none || exit 1
@@ -123,7 +128,7 @@ fn bind_and_unbind(lab: &Lab, vm: &Vm) -> Result<()> {
     let device = vm.virtio_device(DISK)?;
     cycle(
         vm,
-        cycles(lab),
+        idle_cycles(lab),
         &format!(
             "settled vda
              dd if=/dev/vda of=/dev/null bs=64k count=4 iflag=direct status=none || exit 1
@@ -222,7 +227,7 @@ fn open_disk(_lab: &Lab, vm: &Vm) -> Result<()> {
 fn unload_under_io(lab: &Lab, vm: &Vm) -> Result<()> {
     cycle(
         vm,
-        cycles(lab),
+        busy_cycles(lab),
         "insmod /mnt/virtio_blk_rs.ko || exit 1
          settled vda
          for reader in 1 2 3 4; do
@@ -244,7 +249,7 @@ fn unbind_under_io(lab: &Lab, vm: &Vm) -> Result<()> {
     let device = vm.virtio_device(DISK)?;
     cycle(
         vm,
-        cycles(lab),
+        busy_cycles(lab),
         &format!(
             "settled vda
              fio --name=j --filename=/dev/vda --direct=1 --thread --rw=randrw --bs=4k \

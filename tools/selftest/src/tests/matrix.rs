@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
 //! Every combination of transport, ring features, ring size, number of queues and of vCPUs: each is
-//! a disk and a test; as many disks as a machine can have share a guest.
+//! a disk and a test; as many disks as a machine can have share a guest, and are busy together.
 
+use crate::fio::{self, Job};
 use crate::guest::{expect, secs, DEBUGFS};
 use crate::lab::Lab;
 use crate::suite::Group;
-use anyhow::{bail, ensure, Result};
+use anyhow::{anyhow, ensure, Context, Result};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use vm::{feature_names, Backend, Disk, Transport, Vm};
 
 const SIZE: u64 = 8 << 20;
@@ -68,52 +71,27 @@ impl Combination {
             .num_queues(self.queues)
     }
 
-    /// The features are what was asked for, and each of the queues serves verified I/O. All in two
-    /// scripts: there are many of these tests, and a script takes longer to start than to run.
-    fn test(&self, lab: &Lab, vm: &Vm) -> Result<()> {
-        let device = vm.virtio_device(&self.id())?;
-        let text = vm.sh_for(
-            secs(120),
-            &format!(
-                "device=/sys/bus/virtio/devices/{device}; name=$(ls $device/block) || exit 1
-                 completions() {{
-                     echo $(sed -n 's/^completions //p' {DEBUGFS}/$name/queue*)
-                 }}
-                 cat $device/features
-                 completions
-                 {} >/tmp/fio 2>&1 || {{ cat /tmp/fio; exit 1; }}
-                 completions
-                 cat /sys/block/$name/inflight",
-                self.fio(lab)
-            ),
-        )?;
-        let lines: Vec<_> = text.lines().collect();
-        let [features, before, after, inflight] = lines[..] else {
-            bail!("the script printed {text:?}");
-        };
-        self.expect_features(&feature_names(features))?;
-        let numbers = |line: &str| -> Result<Vec<u64>> {
-            Ok(line
-                .split_whitespace()
-                .map(str::parse)
-                .collect::<Result<_, _>>()?)
-        };
-        let (before, after) = (numbers(before)?, numbers(after)?);
-        let queues = usize::from(self.queues).min(self.vcpus as usize);
-        expect("the number of queues", after.len(), queues)?;
-        for (queue, (before, after)) in before.iter().zip(&after).enumerate() {
-            // Each job writes 2 MiB in blocks of 64 KiB at most, and reads them again.
+    /// The features are what was asked for, and each of the queues has served verified I/O.
+    fn test(&self, seen: &Seen) -> Result<()> {
+        self.expect_features(&feature_names(&seen.features))?;
+        for job in &seen.jobs {
+            ensure!(job.error == 0, "fio failed: {job:?}");
             ensure!(
-                after - before >= 64,
-                "queue {queue} of {queues} completed but {} requests",
-                after - before
+                job.report.writes >= 32 && job.report.reads >= 32,
+                "fio did but {job:?}"
             );
         }
-        expect(
-            "the number of requests in flight",
-            numbers(inflight)?,
-            vec![0, 0],
-        )
+        expect("the number of jobs", seen.jobs.len(), 2)?;
+        let queues = usize::from(self.queues).min(self.vcpus as usize);
+        expect("the number of queues", seen.completions.len(), queues)?;
+        for (queue, count) in seen.completions.iter().enumerate() {
+            // Each job writes 2 MiB in blocks of 64 KiB at most, and reads them again.
+            ensure!(
+                *count >= 64,
+                "queue {queue} of {queues} completed but {count} requests"
+            );
+        }
+        expect("the number of requests in flight", seen.in_flight, 0)
     }
 
     fn expect_features(&self, accepted: &[String]) -> Result<()> {
@@ -131,16 +109,86 @@ impl Combination {
     }
 
     /// A job on the first CPU and one on the last, in regions of their own.
-    fn fio(&self, lab: &Lab) -> String {
-        let last_cpu = self.vcpus - 1;
-        let seconds = lab.scale("", "--runtime=10 --time_based");
+    fn jobs(&self, disk: &str) -> String {
+        let (id, last_cpu) = (self.id(), self.vcpus - 1);
         format!(
-            "fio --direct=1 --thread --clocksource=clock_gettime --filename=/dev/$name \
-             --rw=randwrite --bsrange=512-64k --size=2m --iodepth=32 --verify=crc32c {seconds} \
-             --name=a --ioengine=io_uring --cpus_allowed=0 \
-             --name=b --ioengine=libaio --offset=4m --cpus_allowed={last_cpu}"
+            " --name={id} --filename=/dev/{disk} --ioengine=io_uring --cpus_allowed=0 \
+              --name={id} --filename=/dev/{disk} --ioengine=libaio --cpus_allowed={last_cpu} \
+              --offset=4m"
         )
     }
+}
+
+/// What was seen of a disk.
+#[derive(Debug, Default)]
+struct Seen {
+    /// As sysfs shows them.
+    features: String,
+    /// What fio did on it.
+    jobs: Vec<Job>,
+    /// Requests that each queue completed meanwhile.
+    completions: Vec<u64>,
+    /// Requests that were left.
+    in_flight: u64,
+}
+
+/// What was seen of the disks of a guest, by their ids.
+type AllSeen = BTreeMap<String, Seen>;
+
+/// Runs fio on all disks at the same time: it takes longer to start than to run on one.
+fn observe(lab: &Lab, vm: &Vm, disks: &[Combination]) -> Result<AllSeen> {
+    let mut all = AllSeen::new();
+    let mut names = Vec::new();
+    let mut jobs = String::new();
+    for disk in disks {
+        let name = vm.block_device(&disk.id())?;
+        jobs += &disk.jobs(&name);
+        names.push(name);
+    }
+    let before = counts(vm, &names)?;
+    let seconds = lab.scale("", "--runtime=60 --time_based");
+    let common = "--rw=randwrite --bsrange=512-64k --size=2m --iodepth=32 --verify=crc32c";
+    let fio = fio::start(vm, secs(300), &format!("{common} {seconds}{jobs}"))?;
+    let mut jobs = fio.jobs()?;
+    let after = counts(vm, &names)?;
+    for (disk, (before, after)) in disks.iter().zip(before.iter().zip(after)) {
+        let (of_it, others) = jobs.into_iter().partition(|job| job.name == disk.id());
+        jobs = others;
+        let seen = Seen {
+            features: after.features,
+            jobs: of_it,
+            completions: std::iter::zip(&after.completions, &before.completions)
+                .map(|(after, before)| after - before)
+                .collect(),
+            in_flight: after.in_flight,
+        };
+        all.insert(disk.id(), seen);
+    }
+    Ok(all)
+}
+
+/// What has been counted of disks until now, in `completions`, and what else there is to see.
+fn counts(vm: &Vm, names: &[String]) -> Result<Vec<Seen>> {
+    let text = vm.sh(&format!(
+        "for name in {}; do
+             cat /sys/block/$name/device/features
+             echo $(sed -n 's/^completions //p' {DEBUGFS}/$name/queue*)
+             awk '{{ print $1 + $2 }}' /sys/block/$name/inflight
+         done",
+        names.join(" ")
+    ))?;
+    let lines: Vec<_> = text.lines().collect();
+    expect("the number of lines", lines.len(), 3 * names.len())?;
+    let disk = |lines: &[&str]| {
+        let counts = lines[1].split_whitespace().map(str::parse);
+        Ok(Seen {
+            features: lines[0].to_owned(),
+            completions: counts.collect::<Result<_, _>>()?,
+            in_flight: lines[2].parse()?,
+            ..Seen::default()
+        })
+    };
+    lines.chunks(3).map(disk).collect()
 }
 
 fn combinations(transport: Transport, vcpus: u32) -> Vec<Combination> {
@@ -190,8 +238,17 @@ fn group(combinations: Vec<Combination>) -> Group {
         }
         Ok(vm)
     });
-    for combination in combinations {
-        group = group.shared(combination.name(), move |lab, vm| combination.test(lab, vm));
+    let all: Arc<[_]> = combinations.into();
+    let seen = Arc::new(OnceLock::new());
+    for (index, combination) in all.iter().enumerate() {
+        let (all, seen) = (Arc::clone(&all), Arc::clone(&seen));
+        group = group.shared(combination.name(), move |lab, vm| {
+            // What went wrong for all is what each test fails with.
+            let seen = seen.get_or_init(|| observe(lab, vm, &all).map_err(|e| format!("{e:#}")));
+            let seen = seen.as_ref().map_err(|error| anyhow!("{error}"))?;
+            let disk = all[index];
+            disk.test(seen.get(&disk.id()).context("the disk was not seen")?)
+        });
     }
     group
 }
