@@ -83,9 +83,9 @@ impl<T: Operations> CompletionBatch<T> {
         (!gone).then(|| unsafe { Request::from_raw(rq) })
     }
 
-    /// Ends all requests of `list`; a single one by itself, as a batch of one costs more. Any context
-    /// in which their completion may run: hard interrupt, softirq or process, without the queue's
-    /// lock.
+    /// Ends all requests of `list`; a single one by itself, as a batch of one costs more. Any
+    /// context in which their completion may run: hard interrupt, softirq or process, without the
+    /// queue's lock.
     #[inline]
     pub fn end_all(mut list: RequestList<T, Done>) {
         let Some(first) = list.pop() else {

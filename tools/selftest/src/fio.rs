@@ -188,7 +188,12 @@ impl Report {
     /// The sum of what fio's JSON tells of jobs, none of which may have failed.
     fn parse(text: &str) -> Result<Self> {
         let mut sum = Self::default();
-        for Job { name, error, report } in Job::parse_all(text)? {
+        for Job {
+            name,
+            error,
+            report,
+        } in Job::parse_all(text)?
+        {
             ensure!(error == 0, "fio's job {name} failed with error {error}");
             sum.reads += report.reads;
             sum.writes += report.writes;
