@@ -91,7 +91,7 @@ pub(crate) struct Disk {
     _files: debugfs::Files,
     pub(crate) disk: GenDisk<BlockDriver>,
     pub(crate) service: Service,
-    index: Index,
+    pub(crate) index: Index,
 }
 
 impl BlockDevice {
@@ -407,25 +407,12 @@ impl Driver for BlockDriver {
     }
 
     fn restore(setup: &Setup<'_, Self>, data: &BlockDevice) -> Result {
-        data.restore(setup)?;
-        // What changed while nobody listened.
-        Self::config_changed(setup.device(), data);
-        Ok(())
+        data.restore(setup)
     }
 
-    fn config_changed(device: &Device, data: &BlockDevice) {
-        let disk = data.disk.lock();
-        let Some(disk) = &*disk else {
-            return;
-        };
-        match config::capacity(device) {
-            Ok(sectors) if sectors == disk.disk.capacity() => {}
-            Ok(sectors) => {
-                let block = disk.disk.logical_block_size();
-                capacity::log(data, &disk.index.name(), sectors, block, true);
-                disk.disk.set_capacity_and_notify(sectors);
-            }
-            Err(err) => dev_err!(device.as_ref(), "cannot read the new size: {err:?}\n"),
+    fn config_changed(_device: &Device, data: &BlockDevice) {
+        if let Some(disk) = &*data.disk.lock() {
+            capacity::follow(data, disk);
         }
     }
 

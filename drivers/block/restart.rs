@@ -10,6 +10,7 @@
 //! and counters stay.
 
 use crate::{
+    capacity,
     device::{BlockDevice, BlockDriver, Disk},
     limits::{self, Indirect},
     queue,
@@ -157,6 +158,8 @@ impl BlockDevice {
             Ok(()) => {
                 disk.service = Service::On;
                 disk.disk.resume();
+                // A change while the device was away has not been announced.
+                capacity::follow(self, disk);
             }
             Err(err) => {
                 dev_err!(

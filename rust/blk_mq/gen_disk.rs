@@ -196,12 +196,6 @@ impl<T: Operations> GenDisk<T> {
         unsafe { bindings::set_capacity_and_notify(self.disk.as_ptr(), sectors) };
     }
 
-    /// The capacity in sectors of 512 bytes. C function: `get_capacity()`.
-    pub fn capacity(&self) -> u64 {
-        // SAFETY: The disk is valid by the type invariant, and so is its whole-disk device.
-        unsafe { (*(*self.disk.as_ptr()).part0).bd_nr_sectors }
-    }
-
     /// Says that the device is gone: what is submitted from now on fails. Process context.
     /// C function: `blk_mark_disk_dead()`.
     pub fn mark_dead(&self) {

@@ -9,11 +9,11 @@ use vm::Vm;
 /// The statistics of a disk in QEMU: what has really reached the device.
 pub fn block_stats(vm: &Vm, disk: &str) -> Result<Value> {
     let all = vm.monitor().execute("query-blockstats", json!({}))?;
-    let device = format!("/{disk}");
     let found = all.as_array().and_then(|all| {
         all.iter().find(|one| {
+            // The device's name, with what is above and below it on some buses.
             let name = one["qdev"].as_str().unwrap_or_default();
-            name.ends_with(&device) || name.contains(&format!("{device}/"))
+            name.split('/').any(|part| part == disk)
         })
     });
     let found = found.with_context(|| format!("QEMU has no statistics of {disk}: {all}"))?;

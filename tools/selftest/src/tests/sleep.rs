@@ -6,7 +6,9 @@
 //! stock kernel has no `pm_test`, so the machine sleeps for good, and QEMU wakes it.
 
 use crate::fio;
-use crate::guest::{expect, expect_settled, load_anew, number, secs, set, wait_for_requests};
+use crate::guest::{
+    expect, expect_settled, load_anew, number, secs, set, wait_for_requests, wait_until,
+};
 use crate::lab::{Lab, SLOW_GROUP};
 use crate::load::Load;
 use crate::qmp;
@@ -15,7 +17,7 @@ use anyhow::{ensure, Result};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vm::{Backend, Disk, Root, Vm};
+use vm::{Backend, Disk, Root, Transport, Vm};
 
 /// A disk on which 32 requests take longer than falling asleep.
 const SLOW: &str = "slow";
@@ -75,20 +77,45 @@ pub fn groups() -> Vec<Group> {
             keeps_what_it_had,
         )
         .shared("while requests wait for timers", while_requests_wait)
-        .shared("with polled queues", with_polled_queues);
-    vec![group]
+        .shared("with polled queues", with_polled_queues)
+        .shared(
+            "a disk that was resized meanwhile has its new size",
+            resized,
+        );
+    let mmio = Group::new("sleep")
+        .guest(|_| {
+            let disk = |id, size| {
+                let disk = Disk::new(id, Backend::ram(size)).num_queues(2);
+                disk.transport(Transport::Mmio)
+            };
+            Ok(Vm::builder()
+                .vcpus(2)
+                .root(Root::Memory)
+                .qemu_arguments(["-global", "virtio-mmio.force-legacy=off"])
+                .disk(disk(SPLIT, SIZE))
+                .disk(disk(SWAP, 512 << 20)))
+        })
+        // No press of a button and no alarm wakes a microvm, so it does not sleep otherwise.
+        .shared("to disk and back on virtio-mmio", hibernate);
+    vec![group, mmio]
 }
 
 /// Sends the machine to sleep and wakes it again.
 fn sleep(vm: &Vm, state: &str) -> Result<()> {
     if state == "mem" {
-        let asleep = vm.spawn(secs(120), "echo mem >/sys/power/state")?;
-        vm.monitor().wait_for_event("SUSPEND")?;
-        vm.monitor().execute("system_wakeup", json!({}))?;
-        asleep.wait_ok()?;
-    } else {
-        idle(vm)?;
+        return sleep_while(vm, || Ok(()));
     }
+    idle(vm)?;
+    vm.check()
+}
+
+/// Sends the machine to sleep, its memory only being kept, and wakes it again after `action`.
+fn sleep_while(vm: &Vm, action: impl FnOnce() -> Result<()>) -> Result<()> {
+    let asleep = vm.spawn(secs(120), "echo mem >/sys/power/state")?;
+    vm.monitor().wait_for_event("SUSPEND")?;
+    action()?;
+    vm.monitor().execute("system_wakeup", json!({}))?;
+    asleep.wait_ok()?;
     vm.check()
 }
 
@@ -240,4 +267,22 @@ fn with_polled_queues(lab: &Lab, vm: &Vm) -> Result<()> {
     }
     load.end(lab, 200)?;
     load_anew(lab, vm, "")
+}
+
+/// Nobody is told of the change: the device is reset when the machine wakes.
+fn resized(lab: &Lab, vm: &Vm) -> Result<()> {
+    let name = vm.block_device(SPLIT)?;
+    let file = format!("/sys/block/{name}/size");
+    let node = Disk::new(SPLIT, Backend::ram(SIZE)).node();
+    for size in [2 * SIZE, SIZE] {
+        let arguments = json!({"node-name": node, "size": size});
+        sleep_while(vm, || {
+            vm.monitor().execute("block_resize", arguments).map(drop)
+        })?;
+        wait_until("the disk has its new size", secs(10), || {
+            Ok(number::<u64>(vm, &file)? * 512 == size)
+        })?;
+    }
+    fio::run(vm, secs(60), &fio::verified(&name, 1))?;
+    expect_settled(lab, vm, SPLIT)
 }
