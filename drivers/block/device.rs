@@ -84,6 +84,8 @@ pub(crate) struct BlockDevice {
     settings: Mutex<Settings>,
     #[pin]
     disk: Mutex<Option<Disk>>,
+    /// The disk is being removed.
+    leaving: Atomic<bool>,
 }
 
 /// A disk. What is first goes first.
@@ -199,6 +201,16 @@ impl BlockDevice {
     /// What the zones can do, if the disk has any.
     pub(crate) fn zones(&self) -> Option<&zones::Limits> {
         self.zones.as_ref()
+    }
+
+    /// Whether the disk is being removed.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Relaxed)
+    }
+
+    /// Notes that the disk is being removed.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Relaxed);
     }
 
     fn is_broken(&self) -> bool {
@@ -346,6 +358,7 @@ impl Driver for BlockDriver {
                 cache <- Cache::new(),
                 settings <- new_mutex!(settings, "virtio_blk_rs::settings"),
                 disk <- new_mutex!(None, "virtio_blk_rs::disk"),
+                leaving: Atomic::new(false),
             }? Error),
             GFP_KERNEL,
         )?;

@@ -80,6 +80,9 @@ impl Operations for BlockDriver {
 
     fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>) {
         queue::rescue(hctx.queue(), request);
+        if request.is_in_flight() {
+            hctx.disk().device().expired();
+        }
     }
 
     fn geometry(disk: &Disk<Self>) -> Geometry {

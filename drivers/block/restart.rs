@@ -190,18 +190,34 @@ impl BlockDevice {
         Ok(())
     }
 
-    /// Whether the requests in flight end in time, on a disk that is about to be removed. Process
+    /// Whether the requests in flight end in time, on a disk that is about to be removed. The
+    /// kernel then writes what is dirty, and those requests have as much time each. Process
     /// context.
     pub(crate) fn drains(&self, disk: &Disk) -> bool {
+        self.leave();
+        disk.disk.limit_timeout(DRAIN_MS);
         let all_ended = without_io(|| disk.disk.pause(DRAIN_MS));
         disk.disk.resume();
         if !all_ended {
-            dev_warn!(
-                self.as_ref(),
-                "requests had not ended after {DRAIN_MS} ms; the device is reset, and they fail\n"
-            );
+            self.warn_of_reset();
         }
         all_ended
+    }
+
+    /// Has a device that holds a request for too long give it back, if its disk is being removed,
+    /// which would wait for that otherwise. Process context.
+    pub(crate) fn expired(&self) {
+        if self.is_leaving() {
+            self.warn_of_reset();
+            self.close_queues();
+        }
+    }
+
+    fn warn_of_reset(&self) {
+        dev_warn!(
+            self.as_ref(),
+            "requests had not ended after {DRAIN_MS} ms; the device is reset, and they fail\n"
+        );
     }
 
     /// Lets everything that waits for the device fail: the disk is marked dead, so that nothing new

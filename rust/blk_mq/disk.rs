@@ -94,6 +94,19 @@ impl<T: Operations> Disk<T> {
         to_result(unsafe { bindings::queue_limits_commit_update_frozen(self.queue(), &mut limits) })
     }
 
+    /// Has requests that are dispatched from now on expire after `limit_ms` milliseconds, if they
+    /// would not sooner. Process context. C function: `blk_queue_rq_timeout()`.
+    pub fn limit_timeout(&self, limit_ms: u32) {
+        let queue = self.queue();
+        // SAFETY: The disk is valid by the type invariant, and so is its queue. The value is
+        // changed by whoever writes `queue/io_timeout`, and any is right.
+        unsafe {
+            let limit = bindings::__msecs_to_jiffies(limit_ms) as u32;
+            let now = (&raw const (*queue).rq_timeout).read_volatile();
+            bindings::blk_queue_rq_timeout(queue, now.min(limit));
+        }
+    }
+
     /// Makes durable what has been written, if flushes are sent at all. Process context. C
     /// function: `blkdev_issue_flush()`.
     ///

@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/linux/blk-mq.h`](srctree/include/linux/blk-mq.h)
 
-use crate::operations::Operations;
+use crate::{disk::Disk, operations::Operations};
 use core::marker::PhantomData;
 use kernel::{bindings, sync::Arc};
 
@@ -51,6 +51,13 @@ impl<'a, T: Operations> Hctx<'a, T> {
         // SAFETY: By the type invariant, `driver_data` comes from `Arc::into_raw()` and holds its
         // reference for `'a`.
         unsafe { &*(*self.ptr).driver_data.cast::<T::Queue>() }
+    }
+
+    /// The disk that the queue is of.
+    pub fn disk(self) -> &'a Disk<T> {
+        // SAFETY: `ptr` is valid by the type invariant, and so are the request queue that it is of
+        // and the disk of that: the queue goes first.
+        unsafe { Disk::from_raw((*(*self.ptr).queue).disk) }
     }
 
     /// Stops dispatching requests to this queue, until it is started. Any context.

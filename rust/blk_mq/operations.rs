@@ -77,8 +77,8 @@ pub trait Operations: Sized + 'static {
 
     /// A request has taken longer than its queue's timeout (`queue/io_timeout`). The driver may
     /// look whether it has completed meanwhile, and complete it; a request that is in flight still
-    /// when this returns is waited for, as the device owns it. Process context; must not sleep. C
-    /// callback: `timeout`.
+    /// when this returns is waited for, as the device owns it. Process context; may sleep, but not
+    /// wait for requests. C callback: `timeout`.
     fn expired(hctx: Hctx<'_, Self>, request: &Expired<'_>);
 
     /// The geometry of a disk. Process context. C callback: `getgeo`.

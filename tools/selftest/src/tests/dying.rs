@@ -30,6 +30,16 @@ pub fn groups() -> Vec<Group> {
         })
         .shared("verified I/O goes on when the device is back", comes_back)
         .shared("a disk whose device is dead can be removed", is_removed);
+    let idle = Group::new("dying")
+        .guest(|_| {
+            let config = DeviceConfig::ram(64 << 20).reconnects();
+            let disk = Disk::new(LAZARUS, Backend::device(config));
+            Ok(Vm::builder().disk(disk))
+        })
+        .shared(
+            "a disk whose device died idle can be removed, with data to write",
+            is_removed_dirty,
+        );
     let small = Group::new("dying")
         .guest(|lab| {
             let file = lab.scratch(64 << 20)?.path();
@@ -41,7 +51,7 @@ pub fn groups() -> Vec<Group> {
                 .kernel_argument("sysctl.kernel.hung_task_timeout_secs=0"))
         })
         .shared("a small ring waits for a device that is long away", waits);
-    vec![group, small]
+    vec![group, idle, small]
 }
 
 /// Case 53. What was in flight is done again by the new process, and ends once.
@@ -58,6 +68,7 @@ fn comes_back(lab: &Lab, vm: &Vm) -> Result<()> {
 }
 
 /// Case 29. Many more requests than the ring holds wait all the time, and time out again and again.
+/// That may be while the interrupt for one is on its way.
 fn waits(lab: &Lab, vm: &Vm) -> Result<()> {
     let name = vm.block_device(LAZARUS)?;
     vm.sh(&format!(
@@ -74,7 +85,7 @@ fn waits(lab: &Lab, vm: &Vm) -> Result<()> {
         "nothing waits for the device: {waiting:?}"
     );
     vm.restart_device(LAZARUS)?;
-    load.end(lab, 600)
+    load.end_late(600)
 }
 
 /// Case 44. Nothing comes back from this device: after ten seconds its requests fail.
@@ -91,6 +102,32 @@ fn is_removed(_lab: &Lab, vm: &Vm) -> Result<()> {
     )?;
     let took = start.elapsed();
     load.fails()?;
+    ensure!(took < secs(30), "the disk was removed after {took:?}");
+    Ok(())
+}
+
+/// Nothing is in flight that could tell that the device is dead, and the kernel wants to write what
+/// is dirty before the disk goes.
+fn is_removed_dirty(_lab: &Lab, vm: &Vm) -> Result<()> {
+    let name = vm.block_device(LAZARUS)?;
+    let device = vm.virtio_device(LAZARUS)?;
+    vm.device(LAZARUS)?.kill();
+    let start = Instant::now();
+    let text = vm.sh_for(
+        secs(60),
+        &format!(
+            "exec 3<>/dev/{name}
+             dd if=/dev/zero bs=4k count=100 status=none >&3
+             echo {device} >{BUS_DRIVER}/unbind
+             test ! -e /sys/block/{name}
+             ! python3 -c 'import os; os.fsync(3)' 2>&1"
+        ),
+    )?;
+    let took = start.elapsed();
+    ensure!(
+        text.contains("Input/output error"),
+        "who has the disk open hears {text:?}"
+    );
     ensure!(took < secs(30), "the disk was removed after {took:?}");
     Ok(())
 }
