@@ -255,8 +255,8 @@ impl Disk {
             // its transport's number as unique ID.
             Transport::Mmio => format!(
                 "for device in /sys/bus/platform/devices/LNRO0005:*; do \
-                 if test \"$(cat $device/firmware_node/uid)\" = {index}; then \
-                 basename $device/virtio*; fi; done"
+                 read -r uid <$device/firmware_node/uid; \
+                 if test \"$uid\" = {index}; then basename $device/virtio*; fi; done"
             ),
         }
     }

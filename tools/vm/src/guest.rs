@@ -77,8 +77,8 @@ impl Vm {
         let device = self.virtio_device(disk)?;
         let block = format!("/sys/bus/virtio/devices/{device}/block");
         let script = format!(
-            "for try in $(seq 200); do name=$(ls {block} 2>/dev/null); \
-             if test -b \"/dev/$name\"; then echo $name; exit 0; fi; sleep 0.05; done; exit 1"
+            "for try in {{1..200}}; do for name in {block}/*; do name=${{name##*/}}; \
+             if test -b \"/dev/$name\"; then echo $name; exit 0; fi; done; sleep 0.05; done; exit 1"
         );
         let name = self
             .sh(&script)
