@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub enum Kind {
     /// The block layer's tests, on one disk.
     Blktests,
-    /// The file systems' tests, on two disks.
+    /// The file systems' tests, on three disks.
     Xfstests,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 
-//! xfstests: a file system on two disks.
+//! xfstests: a file system on two disks, and a log of the writes to one on a third.
 
 use crate::suite::{Disks, Outcome, Status, Suite};
 use clap::ValueEnum;
@@ -35,7 +35,7 @@ pub struct Xfstests {
 impl Suite for Xfstests {
     fn disks(&self) -> Disks {
         Disks {
-            names: &["vda", "vdb"],
+            names: &["vda", "vdb", "vdc"],
             size: 5 << 30,
             transport: Transport::Pci,
         }
@@ -55,6 +55,7 @@ export TEST_DEV=/dev/vda
 export TEST_DIR=/run/test
 export SCRATCH_DEV=/dev/vdb
 export SCRATCH_MNT=/run/scratch
+export LOGWRITES_DEV=/dev/vdc
 EOF
              mkfs.{fs} -q /dev/vda && ./check {}",
             self.tests
