@@ -168,7 +168,7 @@ impl Policy {
         }
         let wait = self.wait(settings, load);
         let rearm = match (wait, settings.method.on(can_count)) {
-            (None, _) => Rearm::Next,
+            (None, _) => Rearm::Quiescent,
             (Some(wait), Method::Event) => Rearm::Ahead(wait.reqs),
             (Some(_), _) => Rearm::Timer,
         };

@@ -11,14 +11,19 @@
 //! the device for at the end. Plans come from the modes of suppression and from the coalescing of
 //! interrupts; the protocol takes any of them at any pass.
 //!
+//! To end requests takes longer than to collect them, and happens without the queue's lock. What
+//! the device returns meanwhile belongs to the same visit: a pass that found something ends with
+//! [`End::Again`], and the caller ends what that was. Only then it asks for a signal
+//! ([`Handler::rest`]), and runs the next pass if there is something again.
+//!
 //! # Why no wakeup is lost
 //!
 //! The handler may only go idle in three ways:
 //!
-//! - [`End::Quiescent`] after [`Ring::enable_cb`] returned `true`: callbacks were on *before* the
-//!   ring was seen empty, so whatever the device adds later, it signals. After the delayed variant:
-//!   the signal was asked for a buffer that the ring did not hold yet, so it will come, for what is
-//!   in the ring as well.
+//! - [`End::Quiescent`] or [`Handler::rest`], after [`Ring::enable_cb`] returned `true`: callbacks
+//!   were on *before* the ring was seen empty, so whatever the device adds later, it signals. After
+//!   the delayed variant: the signal was asked for a buffer that the ring did not hold yet, so it
+//!   will come, for what is in the ring as well.
 //! - [`End::Quiescent`] with callbacks on all the time, after [`Ring::get_buf`] found nothing: a
 //!   ring with callbacks on asks for a signal for the next buffer each time that it hands one out,
 //!   and looks at the ring again after that.
@@ -27,8 +32,9 @@
 //!   A pass that finds nothing does not end so, whatever its plan: it asks for the next buffer. So
 //!   the passes end when the completions do.
 //!
-//! In every other case it goes round again, or reports [`End::Budget`]: then callbacks are off, and
-//! the caller owes another call of [`Handler::run`] at once.
+//! In every other case it goes round again, or reports that another call must follow: by
+//! [`End::Again`] to its caller, who makes it in the same context; by [`End::Budget`] to anybody
+//! ([`Handler::is_owed`]).
 
 /// What the protocol needs of a virtqueue. Everything is called under the queue's lock.
 pub trait Ring {
@@ -64,6 +70,8 @@ pub trait Ring {
 pub enum Rearm {
     /// A signal at the next buffer.
     Next,
+    /// The same, but only once what was found is dealt with, by [`Handler::rest`].
+    Quiescent,
     /// A signal when most of what is in flight is done.
     Delayed,
     /// A signal at the buffer of this number from now, or the caller's pass if that is earlier.
@@ -84,6 +92,25 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The plan of a pass after which the next buffer is signalled, whatever it found.
+    pub const REARM: Self = Self {
+        disable: true,
+        rearm: Rearm::Next,
+    };
+
+    /// The plan while `in_flight` buffers are the device's: after the last of them there is nothing
+    /// to look for again.
+    #[must_use]
+    pub const fn at(self, in_flight: u32) -> Self {
+        match self.rearm {
+            Rearm::Quiescent if in_flight <= 1 => Self {
+                rearm: Rearm::Next,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// The plan of a queue that is polled and has no signal.
     pub const POLL: Self = Self {
         disable: true,
@@ -99,7 +126,10 @@ pub enum End {
     Quiescent,
     /// The device may signal late, or not at all: the caller must run another pass in time.
     Late,
-    /// The budget is used up and callbacks are off: the caller must run another pass soon.
+    /// Something was found; callbacks are as they were during the drain. The caller must call
+    /// [`Handler::rest`] as soon as it has ended what it got.
+    Again,
+    /// The budget is used up and callbacks are off: somebody must run another pass soon.
     Budget,
 }
 
@@ -122,8 +152,10 @@ enum Callbacks {
     On,
     /// A signal that may never come, or none; a pass will run in time.
     Late,
-    /// No signal, while a pass runs or is owed.
+    /// No signal, while a pass runs or its caller deals with what it found.
     Off,
+    /// No signal, and it is anybody's turn to run a pass.
+    Owed,
 }
 
 /// The handler's memory between passes, one per queue, guarded by the queue's lock.
@@ -143,11 +175,11 @@ impl Handler {
     /// Whether another pass is owed at once: the last one ended with [`End::Budget`], or
     /// [`Handler::hasten`] found buffers.
     pub const fn is_owed(&self) -> bool {
-        matches!(self.callbacks, Callbacks::Off)
+        matches!(self.callbacks, Callbacks::Owed)
     }
 
-    /// Runs the protocol until the ring is quiescent or `budget` buffers were taken, and hands each
-    /// buffer to `take`. A budget of 0 counts as 1, so that every pass makes progress.
+    /// Runs a pass of the protocol, which takes up to `budget` buffers and hands each to `take`. A
+    /// budget of 0 counts as 1, so that every pass makes progress.
     #[inline]
     pub fn run<R: Ring>(
         &mut self,
@@ -161,6 +193,9 @@ impl Handler {
             completions: 0,
             end: End::Quiescent,
         };
+        if self.is_owed() {
+            self.callbacks = Callbacks::Off;
+        }
         loop {
             if plan.disable {
                 ring.disable_cb();
@@ -172,16 +207,31 @@ impl Handler {
                 pass.completions = pass.completions.wrapping_add(1);
                 if pass.completions >= budget {
                     ring.disable_cb();
-                    self.callbacks = Callbacks::Off;
+                    self.callbacks = Callbacks::Owed;
                     pass.end = End::Budget;
                     return pass;
                 }
+            }
+            if plan.rearm == Rearm::Quiescent && pass.completions > 0 {
+                pass.end = End::Again;
+                return pass;
             }
             if let Some(end) = self.rearm(ring, plan.rearm, pass.completions > 0) {
                 pass.end = end;
                 return pass;
             }
         }
+    }
+
+    /// Goes idle after [`End::Again`], with a signal at the next buffer. Returns `false` if there
+    /// is or may be one already: then the caller must run another pass at once.
+    #[inline]
+    pub fn rest<R: Ring>(&mut self, ring: &mut R) -> bool {
+        let off = self.callbacks == Callbacks::Off;
+        if off {
+            self.callbacks = Callbacks::On;
+        }
+        off && ring.enable_cb()
     }
 
     /// Ends a pass that has drained the ring; [`None`] if there is something in it again.
@@ -214,7 +264,7 @@ impl Handler {
             self.callbacks = if ring.enable_cb() {
                 Callbacks::On
             } else {
-                Callbacks::Off
+                Callbacks::Owed
             };
         }
         late

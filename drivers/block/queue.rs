@@ -16,8 +16,9 @@
 //! # Completion
 //!
 //! Under the lock, the protocol ([`completion`](crate::completion)) collects what the device has
-//! returned; after it, the requests are ended together. An interrupt is bounded by [`BUDGET`]; what
-//! is left goes on in softirq context, with callbacks off until the ring is quiescent.
+//! returned; after it, the requests are ended together. What comes meanwhile is collected next,
+//! with callbacks off until the ring is quiescent. An interrupt is bounded by [`BUDGET`]; what is
+//! left goes on in softirq context.
 
 use crate::{
     command,
@@ -26,7 +27,7 @@ use crate::{
     kicks::Kicks,
     lock::{DeviceLock, Locked},
     request::Order,
-    ring::{Ring, Token},
+    ring::{Ring, Token, Visit},
     settings::Settings,
     stats::{write_histogram, Source, Stats},
 };
@@ -156,29 +157,38 @@ impl Queue {
     /// Completes what the device has returned, up to `budget` requests.
     #[inline]
     fn complete(&self, source: Source, budget: u32) -> Next {
-        let mut done = RequestList::<BlockDriver, Done>::new();
-        let mut ring = self.ring.lock();
-        let Some(outcome) = ring.collect(source, budget, &mut done) else {
-            return Next::Nothing;
-        };
-        drop(ring);
-        if outcome.restart {
-            restart(&done);
+        let mut visit = Visit::new(source, budget);
+        loop {
+            let mut done = RequestList::<BlockDriver, Done>::new();
+            let mut ring = self.ring.lock();
+            if let Some(next) = ring.rest(&visit) {
+                return next;
+            }
+            let Some(outcome) = ring.collect(&mut visit, &mut done) else {
+                return Next::Nothing;
+            };
+            drop(ring);
+            if outcome.restart {
+                restart(&done);
+            }
+            if outcome.batch {
+                CompletionBatch::end_all(done);
+            } else {
+                CompletionBatch::end_each(done);
+            }
+            if !outcome.again {
+                return outcome.next;
+            }
         }
-        if outcome.batch {
-            CompletionBatch::end_all(done);
-        } else {
-            CompletionBatch::end_each(done);
-        }
-        outcome.next
     }
 
     /// Completes what the device has returned on a queue without interrupts, with the batch of
     /// whoever polls. Returns how many requests that were. Process context.
     pub(crate) fn poll_into(&self, batch: &mut CompletionBatch<BlockDriver>) -> u32 {
+        let mut visit = Visit::new(Source::Poll, u32::MAX);
         let mut done = RequestList::<BlockDriver, Done>::new();
         let mut ring = self.ring.lock();
-        let Some(outcome) = ring.collect(Source::Poll, u32::MAX, &mut done) else {
+        let Some(outcome) = ring.collect(&mut visit, &mut done) else {
             return 0;
         };
         drop(ring);

@@ -11,7 +11,6 @@ use crate::{
     kicks::Due,
     settings::Settings,
     stats::{Source, Stats},
-    suppress::Suppress,
     values::Hint,
 };
 use blk_mq::{Done, Hctx, Next, Request, RequestList, Started};
@@ -46,13 +45,36 @@ pub(crate) struct Ring {
     pub(crate) stats: Stats,
 }
 
+/// A visit to the ring: one pass of the protocol, or several with the end of what they collected
+/// between.
+pub(crate) struct Visit {
+    source: Source,
+    /// How many requests the passes may collect.
+    budget: u32,
+    /// How many they have collected.
+    collected: u32,
+}
+
+impl Visit {
+    /// A visit that may collect up to `budget` requests.
+    pub(crate) const fn new(source: Source, budget: u32) -> Self {
+        Self {
+            source,
+            budget,
+            collected: 0,
+        }
+    }
+}
+
 /// What is to be done after the lock.
 pub(crate) struct Outcome {
     /// The block layer's queue was stopped, and there is room now.
     pub(crate) restart: bool,
     /// The requests are ended together.
     pub(crate) batch: bool,
-    /// When to look again.
+    /// Another pass of this visit follows.
+    pub(crate) again: bool,
+    /// When to look again after the visit.
     pub(crate) next: Next,
 }
 
@@ -197,20 +219,22 @@ impl Ring {
     #[inline]
     pub(crate) fn collect(
         &mut self,
-        source: Source,
-        budget: u32,
+        visit: &mut Visit,
         done: &mut RequestList<BlockDriver, Done>,
     ) -> Option<Outcome> {
-        if source == Source::Interrupt {
-            self.watched = false;
-            trace::queue_interrupt(self.id, self.in_flight);
-        }
-        let (plan, wait) = self.plan(source);
+        let (source, before) = (visit.source, visit.collected);
+        let (plan, wait) = if before == 0 {
+            self.begin(source)
+        } else {
+            self.go_on()
+        };
+        let plan = plan.at(self.in_flight);
         let ring = &mut Callbacks {
             vq: self.vq.as_mut()?,
             hint: self.settings.used_event_hint,
         };
         let (in_flight, urgent) = (&mut self.in_flight, &mut self.urgent);
+        let budget = visit.budget.wrapping_sub(before);
         let pass = self.handler.run(ring, plan, budget, |used| {
             let request = used.token.returned();
             *in_flight = in_flight.wrapping_sub(1);
@@ -219,44 +243,84 @@ impl Ring {
             }
             done.push(request);
         });
-        self.stats.count(source, &pass);
+        visit.collected = before.wrapping_add(pass.completions);
+        self.stats.count(source, before == 0, &pass);
         trace::drain(self.id, pass.drains, pass.completions, self.in_flight);
-        if self.settings.coalesce_adaptive.0 {
-            let idle = match source {
-                Source::Interrupt | Source::Timer => blk_mq::is_cpu_idle(),
-                Source::Continuation | Source::Rearm | Source::Poll => false,
-            };
-            let left = self.in_flight;
-            self.policy.learn(Found { left, idle });
+        if before == 0 && self.settings.coalesce_adaptive.0 {
+            self.learn(source);
         }
         let restart = self.stopped && pass.completions > 0;
         self.stopped &= !restart;
         let (reqs, next) = match (pass.end, plan.rearm, wait) {
+            (End::Again, ..) => (0, Next::Nothing),
             (End::Budget, ..) => (0, Next::Poll),
             (End::Late, Rearm::Ahead(reqs), Some(wait)) => (reqs, Next::After(wait.usecs)),
             (End::Late, _, Some(wait)) => (0, Next::After(wait.usecs)),
-            _ if self.watched => (0, Next::After(WATCH_USECS)),
-            _ => (0, Next::Nothing),
+            _ => (0, self.watch()),
         };
+        let again = pass.end == End::Again;
+        if !again {
+            self.end(visit, reqs, next);
+        }
+        Some(Outcome {
+            restart,
+            batch: self.settings.batch.0,
+            again,
+            next,
+        })
+    }
+
+    /// Goes idle, if nothing has come while the caller ended what the last pass of the visit has
+    /// collected. Returns when to look again; [`None`] if the visit begins or goes on.
+    #[inline]
+    pub(crate) fn rest(&mut self, visit: &Visit) -> Option<Next> {
+        if visit.collected == 0 {
+            return None;
+        }
+        let ring = &mut Callbacks {
+            vq: self.vq.as_mut()?,
+            hint: self.settings.used_event_hint,
+        };
+        if !self.handler.rest(ring) {
+            return None;
+        }
+        let next = self.watch();
+        self.end(visit, 0, next);
+        Some(next)
+    }
+
+    /// When to look whether a signal was lost.
+    #[inline]
+    fn watch(&self) -> Next {
+        if self.watched {
+            Next::After(WATCH_USECS)
+        } else {
+            Next::Nothing
+        }
+    }
+
+    /// Notes the end of a visit, with a signal after `reqs` completions, or the next for 0.
+    #[inline]
+    fn end(&mut self, visit: &Visit, reqs: u16, next: Next) {
+        self.stats.end(visit.source, visit.collected);
         let usecs = match next {
             Next::After(usecs) => usecs,
             _ => 0,
         };
         trace::rearm(self.id, reqs.into(), usecs);
-        Some(Outcome {
-            restart,
-            batch: self.settings.batch.0,
-            next,
-        })
     }
 
-    /// What a pass does, and how long the signal after it may wait.
+    /// Begins a visit: what its passes do, and how long the signal after it may wait.
     #[inline]
-    fn plan(&mut self, source: Source) -> (Plan, Option<Wait>) {
+    fn begin(&mut self, source: Source) -> (Plan, Option<Wait>) {
         match source {
-            Source::Rearm => return (Suppress::Loop.plan(), None),
+            Source::Rearm => return (Plan::REARM, None),
             Source::Poll => return (Plan::POLL, None),
-            Source::Interrupt | Source::Continuation | Source::Timer => {}
+            Source::Interrupt => {
+                self.watched = false;
+                trace::queue_interrupt(self.id, self.in_flight);
+            }
+            Source::Continuation | Source::Timer => {}
         }
         let coalesce = self.settings.coalesce();
         let load = Load {
@@ -277,6 +341,27 @@ impl Ring {
             self.note(Wait { reqs, usecs });
         }
         (plan, wait)
+    }
+
+    /// Goes on with a visit whose last pass ended with [`End::Again`]: nothing waits.
+    #[inline]
+    fn go_on(&self) -> (Plan, Option<Wait>) {
+        let plan = Plan {
+            rearm: Rearm::Quiescent,
+            ..self.settings.suppress.plan()
+        };
+        (plan, None)
+    }
+
+    /// Adapts coalescing to what the first pass of a visit has left.
+    #[inline]
+    fn learn(&mut self, source: Source) {
+        let idle = match source {
+            Source::Interrupt | Source::Timer => blk_mq::is_cpu_idle(),
+            Source::Continuation | Source::Rearm | Source::Poll => false,
+        };
+        let left = self.in_flight;
+        self.policy.learn(Found { left, idle });
     }
 
     /// Notes what coalescing chose; no number of requests where only the time counts.

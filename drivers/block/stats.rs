@@ -8,7 +8,7 @@ use crate::{
 };
 use kernel::fmt;
 
-/// What made a pass of the completion protocol run.
+/// What made passes of the completion protocol run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// An interrupt of the device.
@@ -47,7 +47,7 @@ pub(crate) struct Stats {
     interrupts: Counter,
     /// Those of them that found nothing to complete.
     empty_interrupts: Counter,
-    /// Times that the used ring was drained.
+    /// Times that the used ring was drained. To look whether more has come is none, if nothing has.
     drains: Counter,
     /// Requests that the device returned.
     completions: Counter,
@@ -57,7 +57,7 @@ pub(crate) struct Stats {
     pub(crate) suppressed_kicks: Counter,
     /// Times that the queue was stopped because the ring was full.
     pub(crate) ring_full_stops: Counter,
-    /// Passes that were neither an interrupt's nor the timer's.
+    /// Visits that were neither an interrupt's nor the timer's.
     polls: Counter,
     /// Requests that were found completed only when their time was up.
     pub(crate) missed_interrupts: Counter,
@@ -68,7 +68,7 @@ pub(crate) struct Stats {
     pub(crate) immediate_bypasses: Counter,
     /// Urgent requests that had a late signal made an immediate one.
     pub(crate) hastened: Counter,
-    /// Passes by the timer.
+    /// Visits by the timer.
     timer_fires: Counter,
     /// Requests that they collected.
     timer_completions: Counter,
@@ -84,30 +84,40 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    /// Counts what a pass did.
+    /// Counts what a pass did; whether it was the `first` of its visit.
     #[inline]
-    pub(crate) fn count(&mut self, source: Source, pass: &Pass) {
+    pub(crate) fn count(&mut self, source: Source, first: bool, pass: &Pass) {
         match source {
-            Source::Interrupt => {
-                self.interrupts.add(1u32);
-                self.empty_interrupts.add(pass.completions == 0);
-                if u64::from(pass.completions) > self.largest_batch.0 {
-                    self.largest_batch = Counter(pass.completions.into());
-                }
-                let bucket = bucket(pass.completions.into(), BUCKETS);
-                if let Some(count) = self.histogram.get_mut(bucket) {
-                    count.add(1u32);
-                }
-            }
+            Source::Interrupt => self.interrupts.add(first),
             Source::Timer => {
-                self.timer_fires.add(1u32);
+                self.timer_fires.add(first);
                 self.timer_completions.add(pass.completions);
             }
-            Source::Continuation | Source::Rearm | Source::Poll => self.polls.add(1u32),
+            Source::Continuation | Source::Rearm | Source::Poll => self.polls.add(first),
         }
-        self.drains.add(pass.drains);
+        self.drains.add(if first {
+            pass.drains
+        } else {
+            (pass.completions > 0).into()
+        });
         self.completions.add(pass.completions);
         self.late_ends.add(pass.end == End::Late);
+    }
+
+    /// Counts how many requests a visit has completed.
+    #[inline]
+    pub(crate) fn end(&mut self, source: Source, completions: u32) {
+        if source != Source::Interrupt {
+            return;
+        }
+        self.empty_interrupts.add(completions == 0);
+        if u64::from(completions) > self.largest_batch.0 {
+            self.largest_batch = Counter(completions.into());
+        }
+        let bucket = bucket(completions.into(), BUCKETS);
+        if let Some(count) = self.histogram.get_mut(bucket) {
+            count.add(1u32);
+        }
     }
 
     /// Writes one counter a line, its name and its value, with the buckets of the histogram in one

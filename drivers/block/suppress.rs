@@ -11,9 +11,9 @@ use super::named::named;
 named! {
     /// What the completion handler does with the device's callbacks while it drains the used ring.
     pub enum Suppress: "off, loop, delayed" {
-        /// Drain once and leave callbacks on: the device may signal while the handler runs.
+        /// Drain and leave callbacks on: the device may signal while the handler runs.
         Off = "off",
-        /// Disable callbacks, drain, enable, and repeat until the ring is quiescent.
+        /// Disable callbacks, drain until the ring is quiescent, enable.
         #[default]
         Loop = "loop",
         /// As [`Suppress::Loop`], but ask for the next signal only when three quarters of what is
@@ -29,11 +29,11 @@ impl Suppress {
         match self {
             Self::Off => Plan {
                 disable: false,
-                rearm: Rearm::Next,
+                rearm: Rearm::Quiescent,
             },
             Self::Loop => Plan {
                 disable: true,
-                rearm: Rearm::Next,
+                rearm: Rearm::Quiescent,
             },
             Self::Delayed => Plan {
                 disable: true,

@@ -50,7 +50,7 @@ pub struct Scenario {
     pub continuation: Cpu,
     /// The requests from this one on are urgent.
     pub urgent: Request,
-    /// The plans of the passes, in turn.
+    /// The plans of the visits, in turn.
     pub plans: Vec<Plan>,
     /// The plan that another CPU switches to, at any time.
     pub switch_to: Option<Plan>,
@@ -102,6 +102,10 @@ pub struct Coverage {
     pub passes: AtomicU64,
     /// Drains after the first of a pass: callbacks were enabled too late for a buffer.
     pub repeats: AtomicU64,
+    /// Passes that left it to their caller to go idle, or to go on.
+    pub again_ends: AtomicU64,
+    /// Visits that went idle after such a pass.
+    pub rests: AtomicU64,
     /// Passes that ended because their budget was used up.
     pub budget_ends: AtomicU64,
     /// Passes that ended with a timer armed.

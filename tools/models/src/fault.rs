@@ -34,6 +34,8 @@ pub enum Fault {
     DeviceRepeats,
     /// The interrupt is acknowledged after its handler ran, and with it one that came meanwhile.
     LateAcknowledge,
+    /// The caller of the protocol does not run the pass that is to follow at once.
+    VisitEndsEarly,
     /// The caller of the protocol does not run it again after a budget was used up.
     ContinuationForgotten,
     /// The poller does not look again, after it has said that it ends, whether it is needed.

@@ -4,7 +4,6 @@
 //! have. What its CPUs do: see [`cpus`].
 
 use crate::driver::completion::{End, Pass, Plan, Rearm};
-use crate::driver::suppress::Suppress;
 use crate::explore::{Coverage, Cpu, Observer, Scenario, Timer};
 use crate::fault::Fault;
 use crate::line::{Line, Work, ARMED, SIGNAL, STOP};
@@ -24,7 +23,7 @@ struct Queue<P> {
     protocol: P,
     /// The next request to submit.
     next: Request,
-    passes: usize,
+    visits: usize,
     seen: Vec<Request>,
 }
 
@@ -76,7 +75,7 @@ impl<P: Protocol> Guest<P> {
                 virtqueue,
                 protocol,
                 next: scenario.upfront,
-                passes: 0,
+                visits: 0,
                 seen: Vec::new(),
             }),
             switched: AtomicBool::new(false),
@@ -109,23 +108,53 @@ impl<P: Protocol> Guest<P> {
         added
     }
 
-    /// One pass under the queue's lock by the plan of the day, and what it must be like.
-    fn pass(&self) -> Pass {
-        let queue = &mut *self.queue.lock().unwrap();
+    /// A visit to the queue by the plan of the day: passes until none is to follow at once, each
+    /// under the queue's lock. What they did together.
+    fn visit(&self) -> Pass {
+        let mut queue = self.queue.lock().unwrap();
         let mut plan = match self.scenario.switch_to {
             Some(plan) if self.switched.load(Relaxed) => plan,
-            _ => self.scenario.plans[queue.passes % self.scenario.plans.len()],
+            _ => self.scenario.plans[queue.visits % self.scenario.plans.len()],
         };
-        if is_lazy(plan) && self.is_urgent(queue) && !self.has(Fault::UrgentWaits) {
-            plan.rearm = Rearm::Next;
+        queue.visits += 1;
+        if is_lazy(plan) && self.is_urgent(&queue) && !self.has(Fault::UrgentWaits) {
+            plan.rearm = Rearm::Quiescent;
         }
-        self.pass_by(queue, plan)
+        let mut visit = self.pass(&mut queue, plan, self.scenario.budget);
+        while visit.end == End::Again && !self.has(Fault::VisitEndsEarly) {
+            drop(queue);
+            queue = self.queue.lock().unwrap();
+            if self.rest(&mut queue) {
+                visit.end = End::Quiescent;
+                break;
+            }
+            let left = self.scenario.budget - visit.completions;
+            let pass = self.pass(&mut queue, plan, left);
+            visit.drains += pass.drains;
+            visit.completions += pass.completions;
+            visit.end = pass.end;
+        }
+        visit
+    }
+
+    /// Goes idle between passes, and what that must be like.
+    fn rest(&self, queue: &mut Queue<P>) -> bool {
+        let rests = queue.protocol.rest(&mut queue.virtqueue);
+        if rests {
+            assert!(
+                queue.virtqueue.callbacks_on(),
+                "at rest, but callbacks on: false"
+            );
+            Coverage::count(&self.observer.coverage.rests);
+        }
+        rests
     }
 
     /// A pass that has the next buffer signalled, whatever the plan of the day.
     fn rearm(&self) -> Pass {
         let queue = &mut *self.queue.lock().unwrap();
-        self.pass_by(queue, Suppress::Loop.plan())
+        queue.visits += 1;
+        self.pass(queue, Plan::REARM, self.scenario.budget)
     }
 
     /// Whether an urgent request is in flight.
@@ -134,11 +163,12 @@ impl<P: Protocol> Guest<P> {
         urgent.any(|request| !queue.seen.contains(&request))
     }
 
-    fn pass_by(&self, queue: &mut Queue<P>, plan: Plan) -> Pass {
-        queue.passes += 1;
+    /// One pass, and what it must be like.
+    fn pass(&self, queue: &mut Queue<P>, plan: Plan, budget: u32) -> Pass {
         let seen = &mut queue.seen;
         let before = seen.len();
-        let budget = self.scenario.budget;
+        let in_flight = usize::from(queue.next) - before;
+        let plan = plan.at(u32::try_from(in_flight).unwrap());
         let pass = queue
             .protocol
             .pass(&mut queue.virtqueue, plan, budget, &mut |request| {
@@ -146,7 +176,7 @@ impl<P: Protocol> Guest<P> {
             });
         let taken = seen.len() - before;
         assert_eq!(taken, pass.completions as usize, "miscounted: {pass:?}");
-        self.check(plan, pass, &*queue.virtqueue);
+        self.check(plan, budget, pass, &*queue.virtqueue);
         self.cover(pass);
 
         if self.scenario.submitter == Cpu::Same {
@@ -162,19 +192,29 @@ impl<P: Protocol> Guest<P> {
     }
 
     /// What a pass must be like.
-    fn check(&self, plan: Plan, pass: Pass, virtqueue: &dyn Driver) {
-        let budget = self.scenario.budget.max(1);
-        assert!(pass.completions <= budget, "over budget: {pass:?}");
+    fn check(&self, plan: Plan, budget: u32, pass: Pass, virtqueue: &dyn Driver) {
+        assert!(pass.completions <= budget.max(1), "over budget: {pass:?}");
         assert!(
             pass.drains <= pass.completions + 1,
             "a drain in vain: {pass:?}"
         );
         let on = virtqueue.callbacks_on();
-        assert_eq!(
-            on,
-            pass.end == End::Quiescent,
-            "callbacks on: {on}, but {pass:?}"
-        );
+        match pass.end {
+            End::Again => {
+                assert_eq!(
+                    plan.rearm,
+                    Rearm::Quiescent,
+                    "again without a reason: {pass:?}"
+                );
+                assert!(pass.completions > 0, "again for nothing: {pass:?}");
+                assert!(!(on && plan.disable), "callbacks on: {on}, but {pass:?}");
+            }
+            end => assert_eq!(
+                on,
+                end == End::Quiescent,
+                "callbacks on: {on}, but {pass:?}"
+            ),
+        }
         if pass.end == End::Late {
             assert!(is_lazy(plan), "late without a reason: {pass:?}");
             assert!(pass.completions > 0, "late for nothing: {pass:?}");
@@ -192,6 +232,7 @@ impl<P: Protocol> Guest<P> {
         Coverage::add(&coverage.repeats, pass.drains - 1);
         match pass.end {
             End::Quiescent => {}
+            End::Again => Coverage::count(&coverage.again_ends),
             End::Late => Coverage::count(&coverage.late_ends),
             End::Budget => Coverage::count(&coverage.budget_ends),
         }

@@ -19,6 +19,9 @@ pub trait Protocol: 'static {
     /// As [`Handler::hasten`].
     fn hasten<R: Ring>(&mut self, ring: &mut R) -> bool;
 
+    /// As [`Handler::rest`].
+    fn rest<R: Ring>(&mut self, ring: &mut R) -> bool;
+
     /// As [`Handler::is_owed`].
     fn is_owed(&self) -> bool;
 }
@@ -36,6 +39,10 @@ impl Protocol for Handler {
 
     fn hasten<R: Ring>(&mut self, ring: &mut R) -> bool {
         Handler::hasten(self, ring)
+    }
+
+    fn rest<R: Ring>(&mut self, ring: &mut R) -> bool {
+        Handler::rest(self, ring)
     }
 
     fn is_owed(&self) -> bool {
@@ -62,6 +69,8 @@ pub enum Bug {
     NeverEnabled,
     /// Enables callbacks when the budget is used up, and calls that quiescent.
     BudgetIsQuiescence,
+    /// Goes idle after a pass that found something, and left the signal to the next.
+    AgainIsQuiescence,
     /// Forgets from one pass to the next that callbacks are off.
     ForgetsCallbacksOff,
     /// Takes callbacks to be on after a pass that ended late.
@@ -88,6 +97,7 @@ enum Callbacks {
     On,
     Late,
     Off,
+    Owed,
 }
 
 /// A protocol with a bug.
@@ -208,6 +218,9 @@ impl Protocol for Mutant {
         if forgets {
             self.callbacks = Callbacks::On;
         }
+        if self.is_owed() {
+            self.callbacks = Callbacks::Off;
+        }
         loop {
             if plan.disable && !self.has(Bug::DisabledAfterDrain) {
                 self.disable(ring);
@@ -216,7 +229,8 @@ impl Protocol for Mutant {
                 if self.has(Bug::BudgetIsQuiescence) {
                     self.enable(ring, plan.rearm);
                 } else {
-                    self.disable(ring);
+                    ring.disable_cb();
+                    self.callbacks = Callbacks::Owed;
                     pass.end = End::Budget;
                 }
                 return pass;
@@ -224,6 +238,12 @@ impl Protocol for Mutant {
             if self.has(Bug::DisabledAfterDrain) {
                 self.disable(ring);
                 self.enable(ring, plan.rearm);
+                return pass;
+            }
+            if plan.rearm == Rearm::Quiescent && pass.completions > 0 {
+                if !self.has(Bug::AgainIsQuiescence) {
+                    pass.end = End::Again;
+                }
                 return pass;
             }
             if let Some(end) = self.rearm(ring, plan.rearm, pass.completions > 0) {
@@ -237,12 +257,17 @@ impl Protocol for Mutant {
         let late = self.callbacks == Callbacks::Late && !self.has(Bug::NeverHastens);
         if late {
             let on = ring.enable_cb() || self.has(Bug::HastenRecheckIgnored);
-            self.callbacks = if on { Callbacks::On } else { Callbacks::Off };
+            self.callbacks = if on { Callbacks::On } else { Callbacks::Owed };
         }
         late
     }
 
+    fn rest<R: Ring>(&mut self, ring: &mut R) -> bool {
+        let off = self.callbacks == Callbacks::Off;
+        off && (self.enable(ring, Rearm::Next) || self.has(Bug::RecheckIgnored))
+    }
+
     fn is_owed(&self) -> bool {
-        self.callbacks == Callbacks::Off
+        self.callbacks == Callbacks::Owed
     }
 }

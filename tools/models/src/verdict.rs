@@ -16,6 +16,8 @@ pub struct Met {
     pub executions: u64,
     pub passes: u64,
     pub repeats: u64,
+    pub again_ends: u64,
+    pub rests: u64,
     pub budget_ends: u64,
     pub late_ends: u64,
     pub timer_fires: u64,
@@ -30,6 +32,8 @@ impl Met {
         self.executions += coverage.executions.load(Relaxed);
         self.passes += coverage.passes.load(Relaxed);
         self.repeats += coverage.repeats.load(Relaxed);
+        self.again_ends += coverage.again_ends.load(Relaxed);
+        self.rests += coverage.rests.load(Relaxed);
         self.budget_ends += coverage.budget_ends.load(Relaxed);
         self.late_ends += coverage.late_ends.load(Relaxed);
         self.timer_fires += coverage.timer_fires.load(Relaxed);

@@ -84,7 +84,7 @@ impl World {
             budget: u32::MAX,
             owed: false,
             timer: false,
-            last: (Suppress::Loop.plan(), End::Quiescent),
+            last: (Plan::REARM, End::Quiescent),
         }
     }
 
@@ -108,7 +108,7 @@ impl World {
         let hastened = self.handler.hasten(&mut self.virtqueue);
         assert_eq!(hastened, self.last.1 == End::Late);
         if hastened {
-            self.last = (Suppress::Loop.plan(), End::Quiescent);
+            self.last = (Plan::REARM, End::Quiescent);
         }
         self.owed |= self.handler.is_owed();
     }
@@ -117,22 +117,22 @@ impl World {
     /// empty.
     pub fn interrupt(&mut self) -> Option<Pass> {
         let arrives = std::mem::take(&mut self.host.pending) && self.interrupt.arrives();
-        arrives.then(|| self.pass(true))
+        arrives.then(|| self.visit(true))
     }
 
     /// Runs the pass that is owed, if one is.
     pub fn proceed(&mut self) -> Option<Pass> {
-        std::mem::take(&mut self.owed).then(|| self.pass(false))
+        std::mem::take(&mut self.owed).then(|| self.visit(false))
     }
 
     /// Has the timer run out, if it is armed.
     pub fn expire(&mut self) -> Option<Pass> {
-        std::mem::take(&mut self.timer).then(|| self.pass(false))
+        std::mem::take(&mut self.timer).then(|| self.visit(false))
     }
 
     /// Runs a pass that no interrupt asked for, after which the next buffer is signalled.
     pub fn rescue(&mut self) -> Pass {
-        self.pass_by(Suppress::Loop.plan())
+        self.visit_by(Plan::REARM)
     }
 
     /// Lets everything come to its end: the device completes all, and all that is due is done.
@@ -182,12 +182,16 @@ impl World {
         }
     }
 
-    fn pass(&mut self, signalled: bool) -> Pass {
+    fn visit(&mut self, signalled: bool) -> Pass {
         let urgent = self.is_urgent();
         let plan = match self.choice {
             Choice::Plan(plan @ Plan { rearm, .. }) => {
                 let lazy = matches!(rearm, Rearm::Ahead(_) | Rearm::Timer);
-                let rearm = if lazy && urgent { Rearm::Next } else { rearm };
+                let rearm = if lazy && urgent {
+                    Rearm::Quiescent
+                } else {
+                    rearm
+                };
                 Plan { rearm, ..plan }
             }
             Choice::Settings(suppress, coalesce) => {
@@ -200,24 +204,56 @@ impl World {
                 self.policy.plan(suppress, &coalesce, load, can_count).0
             }
         };
-        let pass = self.pass_by(plan);
+        let visit = self.visit_by(plan);
         self.policy.learn(Found {
             left: self.virtqueue.outstanding().into(),
-            idle: pass.drains > 1,
+            idle: visit.drains > 1,
         });
-        pass
+        visit
     }
 
-    fn pass_by(&mut self, plan: Plan) -> Pass {
+    /// Passes by `plan` until none is to follow at once: what they did together.
+    fn visit_by(&mut self, plan: Plan) -> Pass {
+        let mut visit = self.pass(plan, self.budget);
+        while visit.end == End::Again {
+            assert!(!self.handler.is_owed() && plan.rearm == Rearm::Quiescent);
+            self.host.between_passes();
+            if self.rest() {
+                visit.end = End::Quiescent;
+                break;
+            }
+            let pass = self.pass(plan, self.budget - visit.completions);
+            visit.drains += pass.drains;
+            visit.completions += pass.completions;
+            visit.end = pass.end;
+        }
+        self.note(plan, visit);
+        visit
+    }
+
+    fn rest(&mut self) -> bool {
+        let mut ring = Interposed {
+            virtqueue: &mut self.virtqueue,
+            host: &mut self.host,
+        };
+        self.handler.rest(&mut ring)
+    }
+
+    fn pass(&mut self, plan: Plan, budget: u32) -> Pass {
+        let plan = plan.at(self.virtqueue.outstanding().into());
         let mut ring = Interposed {
             virtqueue: &mut self.virtqueue,
             host: &mut self.host,
         };
         let (seen, urgent) = (&mut self.seen, &mut self.urgent);
-        let pass = self.handler.run(&mut ring, plan, self.budget, |request| {
+        self.handler.run(&mut ring, plan, budget, |request| {
             urgent.retain(|urgent| *urgent != request);
             seen.push(request);
-        });
+        })
+    }
+
+    /// Notes what a visit has left behind, and checks it.
+    fn note(&mut self, plan: Plan, pass: Pass) {
         self.owed = pass.end == End::Budget;
         self.timer |= pass.end == End::Late;
         // A pass that finds nothing with callbacks on asks for nothing: the last wish still stands.
@@ -232,6 +268,5 @@ impl World {
         {
             assert_eq!(self.virtqueue.wish(), Wish::Ahead(count.max(1) - 1));
         }
-        pass
     }
 }

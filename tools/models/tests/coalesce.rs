@@ -176,7 +176,7 @@ proptest! {
             prop_assert_eq!(plan.disable, suppress.plan().disable);
             let rearm = match wait {
                 _ if !settings.is_on() => suppress.plan().rearm,
-                None => Rearm::Next,
+                None => Rearm::Quiescent,
                 Some(wait) if can_count && settings.method == Method::Event => {
                     Rearm::Ahead(wait.reqs)
                 }

@@ -81,8 +81,41 @@ proptest! {
         let pass = first_interrupt(&mut world, 256);
         let expected = if mode == Off { meets_empty } else { 0 };
         prop_assert_eq!(world.host.signals - 1, expected);
-        prop_assert_eq!(pass.drains, 1);
+        let look = u32::from(mode == Off);
+        prop_assert_eq!(pass.drains, 1 + look);
         prop_assert_eq!(pass.completions as usize, world.host.completed.len());
+    }
+
+    /// While requests are ended, the device signals for the first buffer of each round in mode
+    /// off, and never in mode loop; either mode collects all in one visit.
+    #[test]
+    fn signals_while_requests_are_ended(
+        disable in any::<bool>(),
+        counts in prop::collection::vec(1..4u8, 0..20),
+    ) {
+        let rounds = counts.len() as u32;
+        let all: u32 = counts.iter().map(|count| u32::from(*count)).sum();
+        let mode = if disable { Loop } else { Off };
+        let mut world = World::new(layout(true), mode.plan(), Pace::BetweenPasses, counts);
+        let visit = first_interrupt(&mut world, 256);
+        prop_assert_eq!(world.host.signals - 1, if disable { 0 } else { rounds });
+        let look = u32::from(!disable);
+        prop_assert_eq!((visit.completions, visit.drains), (1 + all, 1 + rounds + look));
+        prop_assert_eq!(visit.end, End::Quiescent);
+    }
+
+    /// Where there is nothing to come back for, off does not; else it does.
+    #[test]
+    fn the_last_request_is_followed_by_no_pass(
+        mode in modes(),
+        layout in rings(),
+        in_flight in 1..3u16,
+    ) {
+        let mut world = used_world(layout, mode.plan(), Pace::EveryStep, Vec::new());
+        let visit = first_interrupt(&mut world, in_flight);
+        let look = u32::from(in_flight > 1 && mode == Off);
+        prop_assert_eq!((visit.completions, visit.drains), (1, 1 + look));
+        prop_assert_eq!(visit.end, End::Quiescent);
     }
 
     /// Buffers that come after the ring was seen empty cost another drain, but no signal.

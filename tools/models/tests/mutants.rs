@@ -61,6 +61,14 @@ fn going_idle_with_callbacks_off_is_seen_at_once() {
 }
 
 #[test]
+fn a_visit_goes_on_until_nothing_is_found() {
+    for scenario in rings(scenario(Loop, true)) {
+        assert_fault_caught(Fault::VisitEndsEarly, scenario.clone(), "lost wakeup");
+        assert_bug_caught(Bug::AgainIsQuiescence, &scenario, "callbacks on: false");
+    }
+}
+
+#[test]
 fn budgets_must_be_kept_and_continued() {
     for event_idx in [false, true] {
         let scenario = Scenario {
@@ -113,10 +121,15 @@ fn formats(scenario: Scenario) -> [Scenario; 2] {
     })
 }
 
-/// In a packed ring, only a pass of another mode begins to ask for signals at certain buffers.
+/// In a packed ring, only a pass of another mode begins to ask for signals at certain buffers. Then
+/// nothing is looked at once more.
 fn off_after_loop() -> Scenario {
+    let off = Plan {
+        rearm: Rearm::Next,
+        ..Off.plan()
+    };
     Scenario {
-        plans: vec![Loop.plan(), Off.plan()],
+        plans: vec![Loop.plan(), off],
         ..scenario(Off, true)
     }
 }

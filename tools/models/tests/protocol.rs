@@ -59,7 +59,11 @@ fn assert_two_requests_hold(event_idx: bool) {
     });
     let met = assert_holds(&format!("two requests, event_idx {event_idx}"), scenarios);
     assert!(
-        met.repeats > 0 && met.budget_ends > 0 && met.empty_interrupts > 0,
+        met.repeats > 0
+            && met.again_ends > met.rests
+            && met.rests > 0
+            && met.budget_ends > 0
+            && met.empty_interrupts > 0,
         "{met:?}"
     );
 }

@@ -95,7 +95,7 @@ fn three_requests_with_budgets() {
 
 #[test]
 fn hints_while_callbacks_are_off() {
-    let rearms = [Rearm::Next, Rearm::Timer, Rearm::Ahead(2)];
+    let rearms = [Rearm::Next, Rearm::Quiescent, Rearm::Timer, Rearm::Ahead(2)];
     let scenarios = rearms.into_iter().flat_map(|rearm| {
         [Hint::Avail, Hint::Behind].map(|hint| {
             let layout = Layout { hint, ..counting() };

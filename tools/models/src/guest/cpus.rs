@@ -38,7 +38,7 @@ impl<P: Protocol> Guest<P> {
                 }
                 owed |= pass.is_some_and(|pass| self.follow(pass));
             } else if owed {
-                owed = self.follow(self.pass());
+                owed = self.follow(self.visit());
             }
             owed &= !self.has(Fault::ContinuationForgotten);
             if !owed {
@@ -50,7 +50,7 @@ impl<P: Protocol> Guest<P> {
     /// C function: `vring_interrupt()`.
     fn interrupt(&self) -> Option<Pass> {
         if self.interrupt.arrives() {
-            return Some(self.pass());
+            return Some(self.visit());
         }
         Coverage::count(&self.observer.coverage.empty_interrupts);
         None
@@ -65,7 +65,7 @@ impl<P: Protocol> Guest<P> {
     /// Does what follows on a pass, and runs those that this CPU owes.
     fn go_on(&self, mut pass: Pass) {
         while self.follow(pass) {
-            pass = self.pass();
+            pass = self.visit();
         }
     }
 
@@ -98,7 +98,7 @@ impl<P: Protocol> Guest<P> {
 
     /// Polls once; `true` if the poller stays scheduled.
     fn poll_once(&self) -> bool {
-        let pass = self.pass();
+        let pass = self.visit();
         if pass.end == End::Budget {
             return true;
         }
@@ -119,7 +119,7 @@ impl<P: Protocol> Guest<P> {
             if bits & STOP != 0 {
                 break;
             }
-            let pass = self.pass();
+            let pass = self.visit();
             let coverage = &self.observer.coverage;
             Coverage::count(&coverage.timer_fires);
             Coverage::add(&coverage.timer_completions, pass.completions);
@@ -141,7 +141,7 @@ impl<P: Protocol> Guest<P> {
             drop(queue);
             self.kick.raise(SIGNAL);
             if owed && self.owe() {
-                self.go_on(self.pass());
+                self.go_on(self.visit());
             }
         }
         self.finish(1);

@@ -15,6 +15,8 @@ pub enum Pace {
     AfterBuffer,
     /// Before callbacks are enabled: after the ring was seen empty.
     BeforeEnable,
+    /// Between two passes of a visit: while what the first has collected is ended.
+    BetweenPasses,
 }
 
 /// The device and the interrupt that it raised.
@@ -70,6 +72,12 @@ impl Host {
                 self.pending = true;
             }
         }
+    }
+
+    /// The driver has left the ring, and will be back at once.
+    pub(super) fn between_passes(&mut self) {
+        self.act(Pace::EveryStep);
+        self.act(Pace::BetweenPasses);
     }
 
     fn act(&mut self, now: Pace) {

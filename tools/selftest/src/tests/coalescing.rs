@@ -340,7 +340,10 @@ fn unbinds_while_a_timer_runs(lab: &Lab, vm: &Vm) -> Result<()> {
 fn tracepoints_tell(_lab: &Lab, vm: &Vm) -> Result<()> {
     const EVENTS: &str = "/sys/kernel/tracing/events/virtio_blk_rs";
     set(vm, &DEFAULTS)?;
-    vm.sh(&format!("echo 1 >{EVENTS}/enable"))?;
+    // Room for two seconds of events, lest the rare ones are overwritten.
+    vm.sh(&format!(
+        "echo 16384 >/sys/kernel/tracing/buffer_size_kb && echo 1 >{EVENTS}/enable"
+    ))?;
     set(
         vm,
         &[("coalesce_usecs", "500"), ("coalesce_min_inflight", "2")],
