@@ -95,7 +95,7 @@ impl Guest {
         let name = self
             .bind(setting)
             .with_context(|| format!("cannot set up {setting}"))?;
-        self.run(&name, &Job::new(WARM_UP))?;
+        self.run(&name, &Job::new(WARM_UP, 128))?;
         Ok(name)
     }
 

@@ -8,11 +8,10 @@ use serde_json::Value;
 /// Everything that makes the job cost less than the driver under test makes it a better scale:
 /// buffers and files are registered once, and fio asks for the time and for random numbers as
 /// rarely as it can.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 14] = [
     "--name=cost",
     "--ioengine=io_uring",
     "--numjobs=1",
-    "--iodepth=128",
     "--rw=randread",
     "--bs=4k",
     "--size=1g",
@@ -35,14 +34,16 @@ const STRETCHES: u64 = 100;
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     ios: u64,
+    iodepth: u16,
     stretched: bool,
 }
 
 impl Job {
-    /// A job of `ios` reads.
-    pub fn new(ios: u64) -> Self {
+    /// A job of `ios` reads, `iodepth` of them in flight.
+    pub fn new(ios: u64, iodepth: u16) -> Self {
         Self {
             ios,
+            iodepth,
             stretched: false,
         }
     }
@@ -57,9 +58,9 @@ impl Job {
 
     /// fio's command line for reads of `device`.
     pub fn command(&self, device: &str) -> String {
-        let ios = self.ios;
+        let Self { ios, iodepth, .. } = self;
         let mut command = format!(
-            "fio {} --number_ios={ios} --filename=/dev/{device}",
+            "fio {} --iodepth={iodepth} --number_ios={ios} --filename=/dev/{device}",
             OPTIONS.join(" ")
         );
         if self.stretched {
@@ -96,12 +97,13 @@ mod tests {
 
     #[test]
     fn a_complete_job_passes() {
-        assert_eq!(Job::new(500).check(REPORT).unwrap(), 1234.5);
+        assert_eq!(Job::new(500, 128).check(REPORT).unwrap(), 1234.5);
     }
 
     #[test]
     fn a_stretched_job_does_the_same_reads() {
-        let job = Job::new(1000);
+        let job = Job::new(1000, 1);
+        assert!(job.command("vda").contains(" --iodepth=1 "));
         let (plain, stretched) = (job.command("vda"), job.stretched().command("vda"));
         let rest = stretched.strip_prefix(&plain).unwrap();
         assert!(rest.ends_with("--thinktime_blocks=10"), "{rest}");
@@ -109,14 +111,14 @@ mod tests {
 
     #[test]
     fn a_short_or_failed_job_does_not() {
-        let message = Job::new(501).check(REPORT).unwrap_err().to_string();
+        let message = Job::new(501, 128).check(REPORT).unwrap_err().to_string();
         assert!(
             message.contains("501") && message.contains("500"),
             "{message}"
         );
-        assert!(Job::new(500)
+        assert!(Job::new(500, 128)
             .check(&REPORT.replace("\"error\": 0", "\"error\": 5"))
             .is_err());
-        assert!(Job::new(500).check("fio: cannot open").is_err());
+        assert!(Job::new(500, 128).check("fio: cannot open").is_err());
     }
 }

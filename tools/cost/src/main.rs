@@ -41,7 +41,7 @@ fn environment(guest: &Guest, options: &Options, tick: &[f64]) -> Result<Environ
         accelerator: vm.accel().name().to_owned(),
         qemu_command_line: vm.command_line().to_owned(),
         disk: options.disk("cost").properties().clone(),
-        job: Job::new(options.ios).command("DEVICE"),
+        job: Job::new(options.ios, options.iodepth).command("DEVICE"),
         ios: options.ios,
         instructions_per_tick: median(tick),
         instructions_per_tick_spread_percent: spread_percent(tick),

@@ -32,6 +32,8 @@ pub struct Extent {
     pub passes: u16,
     /// I/Os of one job.
     pub ios: u64,
+    /// How many of them are in flight.
+    pub iodepth: u16,
 }
 
 impl Extent {
@@ -45,10 +47,15 @@ impl Extent {
 pub fn all(
     guest: &mut Guest,
     settings: &[Setting],
-    Extent { passes, ios }: Extent,
+    extent: Extent,
     progress: &mut Progress,
 ) -> Result<Results> {
-    let job = Job::new(ios);
+    let Extent {
+        passes,
+        ios,
+        iodepth,
+    } = extent;
+    let job = Job::new(ios, iodepth);
     let mut features = vec![Vec::new(); settings.len()];
     let mut counts: Vec<Vec<(Count, f64)>> = settings.iter().map(|_| Vec::new()).collect();
     let mut stretched = Vec::new();

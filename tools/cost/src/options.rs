@@ -24,6 +24,10 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     pub ios: u64,
 
+    /// Requests in flight.
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub iodepth: u16,
+
     /// What to compare with null_blk: c, off, loop, delayed, or ours with any parameters as
     /// NAME:PARAMETER=VALUE[+PARAMETER=VALUE]...
     #[arg(
@@ -78,6 +82,7 @@ impl Options {
         Extent {
             passes: self.passes,
             ios: self.ios,
+            iodepth: self.iodepth,
         }
     }
 
@@ -103,6 +108,7 @@ mod tests {
         let names: Vec<_> = settings.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["null_blk", "c", "off", "loop", "delayed"]);
         assert_eq!((options.passes, options.ios), (3, 100_000));
+        assert_eq!(options.iodepth, 128);
     }
 
     #[test]
@@ -117,6 +123,7 @@ mod tests {
         for wrong in [
             "--passes=0",
             "--ios=10",
+            "--iodepth=0",
             "--settings=fast",
             "--packed=maybe",
         ] {

@@ -71,6 +71,9 @@ pub struct Scenario {
     /// I/Os of one run that counts instructions.
     #[serde(default = "hundred_thousand")]
     pub ios: u64,
+    /// How many of them are in flight.
+    #[serde(default = "deep")]
+    pub iodepth: u16,
     /// Names of the settings that take turns.
     pub settings: Vec<String>,
     /// What all disks have in common.
@@ -94,6 +97,10 @@ fn second() -> f64 {
 
 fn hundred_thousand() -> u64 {
     100_000
+}
+
+fn deep() -> u16 {
+    128
 }
 
 #[derive(Deserialize)]

@@ -60,6 +60,7 @@ pub fn measure(
     let passes = measure::Extent {
         passes: u16::try_from(extent.rounds).unwrap_or(u16::MAX),
         ios: extent.ios,
+        iodepth: scenario.iodepth,
     };
     let results = measure::all(&mut guest, &settings, passes, progress)?;
     let environment = Environment::ask(guest.vm(), scenario.vcpus)?;
